@@ -1,0 +1,1 @@
+"""Maximum margin metastable clustering (M3C) of molecular dynamics trajectories."""

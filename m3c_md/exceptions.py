@@ -1,0 +1,37 @@
+"""Every error and warning that the package raises on purpose.
+
+Errors about input are also `deeptime.base.InputFormatError` and hence `ValueError`, so that code written for
+deeptime catches them; each message names the offending value and the remedy.
+"""
+
+from __future__ import annotations
+
+from deeptime.base import InputFormatError
+
+
+class InputError(InputFormatError):  # type: ignore[misc]
+    """Data or a parameter that cannot be used; the message names the value and the remedy."""
+
+
+class SolverError(RuntimeError):
+    """A numerical solver did not deliver a usable answer; the message carries its status."""
+
+
+class DegenerateSolutionError(RuntimeError):
+    """Every candidate leaves some state (almost) without frames; no honest decomposition can be returned."""
+
+
+class M3CWarning(UserWarning):
+    """Base class of the package's warnings."""
+
+
+class ShortTrajectoryWarning(M3CWarning):
+    """Trajectories too short to hold one window of the lag time were left out of the fit."""
+
+
+class AmbiguousSolutionWarning(M3CWarning):
+    """A clearly different decomposition scores almost as well as the one returned."""
+
+
+class ConvergenceWarning(M3CWarning):
+    """An iteration ended at its limit before it reached the requested accuracy."""
