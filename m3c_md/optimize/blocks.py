@@ -1,0 +1,241 @@
+"""Data as blocks of windows, and everything a solver asks of them: sums over blocks for a given rule.
+
+A block may come from memory, from a re-read chunk or from a remote worker; only small arrays leave it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from m3c_md.optimize.window_loss import (
+    label_costs,
+    label_tuples,
+    orthonormal_contrasts,
+    smoothed_losses,
+)
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.intp]
+
+# Rows that may enter the Hessian of a whole pass: beyond this, more rows cost more than the better step saves.
+MAX_HESSIAN_ROWS = 3000
+
+
+@dataclass(frozen=True)
+class WindowBlock:
+    """Features of some frames, the windows over them, and the windows' weights.
+
+    Attributes
+    ----------
+    features : (n_frames, n_features) array
+    windows : (n_slices, n_windows) array
+        Row numbers in ``features``.
+    weights : (n_windows,) array
+        c_n; over all blocks of a problem they sum to one.
+    """
+
+    features: FloatArray
+    windows: IntArray
+    weights: FloatArray
+
+
+class WindowBlocks(Protocol):
+    """Anything that can be iterated again and again and yields the same blocks each time."""
+
+    def __iter__(self) -> Iterator[WindowBlock]: ...
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A decision rule: state = argmax_k (w_k · φ(x) + b_k)."""
+
+    weights: FloatArray
+    bias: FloatArray
+
+    def scores(self, features: FloatArray) -> FloatArray:
+        """Decision function of every frame, (n_states, n_frames)."""
+        values: FloatArray = self.weights @ features.T
+        values += self.bias[:, None]
+        return values
+
+    def window_scores(self, block: WindowBlock) -> FloatArray:
+        """Decision function on the slices of every window, (n_slices, n_states, n_windows)."""
+        scores = self.scores(block.features)
+        return np.stack([scores[:, frames] for frames in block.windows])
+
+    def moved(self, direction: Rule, length: float) -> Rule:
+        """Return the rule at ``self + length * direction``."""
+        return Rule(self.weights + length * direction.weights, self.bias + length * direction.bias)
+
+
+@dataclass(frozen=True)
+class ClassSums:
+    """Σ c_n over the windows of each state, and Σ c_n Σ_i φ(x_i) likewise: all that the trivial dual points need."""
+
+    shares: FloatArray
+    features: FloatArray
+    n_slices: int
+
+
+@dataclass(frozen=True)
+class PassSums:
+    """What one pass over the data at a given rule returns (losses and gradients without the regulariser).
+
+    Attributes
+    ----------
+    loss, smoothed, slack, violation : float
+        Σ c_n of the fields of `SmoothedLoss`.
+    gradient : (n_states, n_features) array
+        Σ c_n Σ_i (marginal_i - onehot(y)) φ(x_i)ᵀ: derivative of ``smoothed`` with respect to W.
+    bias_gradient : (n_states,) array
+    kinks : tuple of (windows, supporting tuples)
+        The curved windows of every block, for `curvature`.
+    """
+
+    loss: float
+    smoothed: float
+    slack: float
+    violation: float
+    gradient: FloatArray
+    bias_gradient: FloatArray
+    kinks: tuple[tuple[IntArray, NDArray[np.bool_]], ...]
+
+
+def class_sums(blocks: WindowBlocks | list[WindowBlock], labels: IntArray, n_states: int) -> ClassSums:
+    """Sum weights and features over the windows of each state."""
+    shares = np.zeros(n_states)
+    features: FloatArray | None = None
+    n_slices = 0
+    for block, own in _with_labels(blocks, labels):
+        n_slices = len(block.windows)
+        shares += np.bincount(own, weights=block.weights, minlength=n_states)
+        onehot = np.zeros((n_states, len(own)))
+        onehot[own, np.arange(len(own))] = block.weights
+        part = _frame_sums(block, np.broadcast_to(onehot, (n_slices, *onehot.shape))) @ block.features
+        features = part if features is None else features + part
+    if features is None:
+        raise ValueError("no blocks: the problem has no data")
+    return ClassSums(shares, features, n_slices)
+
+
+def pass_sums(
+    blocks: WindowBlocks | list[WindowBlock], labels: IntArray, rule: Rule, smoothing: float
+) -> PassSums:
+    """Evaluate losses and gradient of the smoothed empirical risk at ``rule``."""
+    total: PassSums | None = None
+    for block, own in _with_labels(blocks, labels):
+        part = _block_sums(block, own, rule, smoothing)
+        total = part if total is None else _add(total, part)
+    if total is None:
+        raise ValueError("no blocks: the problem has no data")
+    return total
+
+
+def all_label_costs(blocks: WindowBlocks | list[WindowBlock], rule: Rule) -> FloatArray:
+    """c_n H_nk for all windows and labels, (n_windows, n_states): the costs of the label step."""
+    return np.concatenate([(block.weights * label_costs(rule.window_scores(block))).T for block in blocks])
+
+
+def _with_labels(
+    blocks: WindowBlocks | list[WindowBlock], labels: IntArray
+) -> Iterator[tuple[WindowBlock, IntArray]]:
+    """Yield every block with its share of the labels, checking that the two have the same length."""
+    done = 0
+    for block in blocks:
+        n_windows = block.windows.shape[1]
+        own = labels[done : done + n_windows]
+        done += n_windows
+        if done > len(labels):
+            break
+        yield block, own
+    if done != len(labels):
+        raise ValueError(f"{len(labels)} labels for blocks with {done} or more windows; give one label per window")
+
+
+def _add(a: PassSums, b: PassSums) -> PassSums:
+    return PassSums(
+        a.loss + b.loss,
+        a.smoothed + b.smoothed,
+        a.slack + b.slack,
+        a.violation + b.violation,
+        a.gradient + b.gradient,
+        a.bias_gradient + b.bias_gradient,
+        a.kinks + b.kinks,
+    )
+
+
+def _block_sums(block: WindowBlock, labels: IntArray, rule: Rule, smoothing: float) -> PassSums:
+    losses = smoothed_losses(rule.window_scores(block), labels, smoothing)
+    per_frame = _frame_sums(block, losses.slope * block.weights)
+    return PassSums(
+        float(block.weights @ losses.loss),
+        float(block.weights @ losses.smoothed),
+        float(block.weights @ losses.slack),
+        float(block.weights @ losses.violation),
+        per_frame @ block.features,
+        per_frame.sum(axis=1),
+        ((losses.curved, losses.support),),
+    )
+
+
+def _frame_sums(block: WindowBlock, coefficients: FloatArray) -> FloatArray:
+    """Add (n_slices, n_states, n_windows) coefficients up per frame: scores belong to frames, not to windows."""
+    n_frames = len(block.features)
+    totals = np.zeros((coefficients.shape[1], n_frames))
+    for frames, part in zip(block.windows, coefficients, strict=True):
+        for state, column in enumerate(part):
+            totals[state] += np.bincount(frames, weights=column, minlength=n_frames)
+    return totals
+
+
+def curvature(
+    blocks: WindowBlocks | list[WindowBlock], sums: PassSums, n_states: int, smoothing: float
+) -> FloatArray:
+    """Generalised Hessian of the smoothed risk in contrast coordinates, (p, p), p = (n_states - 1)(n_features + 1).
+
+    Σ c_n J_nᵀ (I_S - 11ᵀ/|S|) J_n / μ over windows with supporting tuples S. It touches only the curved windows, and
+    only some of them, equally spaced, where they are many: Newton's method does not need more.
+    """
+    n_rows = sum(int(support.sum()) - len(support) for _, support in sums.kinks)
+    stride = max(1, -(-n_rows // MAX_HESSIAN_ROWS))
+    total: FloatArray | None = None
+    for block, (windows, support) in zip(blocks, sums.kinks, strict=True):
+        rows = _curvature_rows(block, windows[::stride], support[::stride], n_states)
+        part = rows.T @ rows
+        total = part if total is None else total + part
+    if total is None:
+        raise ValueError("no blocks: the problem has no data")
+    total *= stride / smoothing
+    return total
+
+
+def _curvature_rows(
+    block: WindowBlock, windows: IntArray, support: NDArray[np.bool_], n_states: int
+) -> FloatArray:
+    """Matrix A with AᵀA = Σ c_n J_nᵀ (I_S - 11ᵀ/|S|) J_n.
+
+    Windows are grouped by |S|; an orthonormal basis of the contrasts among |S| tuples turns each window into |S| - 1
+    rows.
+    """
+    n_slices, n_features, n_contrasts = len(block.windows), block.features.shape[1], n_states - 1
+    coordinates = orthonormal_contrasts(n_states)[label_tuples(n_slices, n_states)]
+    sizes = support.sum(axis=1)
+    matrix = np.zeros((int((sizes - 1).sum()), n_contrasts, n_features + 1))
+    done = 0
+    for size in np.unique(sizes):
+        chosen = np.flatnonzero(sizes == size)
+        tuples = np.nonzero(support[chosen])[1].reshape(-1, size)
+        factors = np.einsum("wtip,tr->iwrp", coordinates[tuples], orthonormal_contrasts(int(size)))
+        factors *= np.sqrt(block.weights[windows[chosen]])[None, :, None, None]
+        rows = matrix[done : done + len(chosen) * (size - 1)].reshape(len(chosen), size - 1, n_contrasts, n_features + 1)
+        for i in range(n_slices):
+            features = block.features[block.windows[i, windows[chosen]]]
+            rows[..., :n_features] += factors[i][..., None] * features[:, None, None, :]
+            rows[..., n_features] += factors[i]
+        done += len(chosen) * (size - 1)
+    return matrix.reshape(len(matrix), n_contrasts * (n_features + 1))

@@ -1,0 +1,394 @@
+"""Coarse graining of a data set into a few weighted centres (Algorithm 1, line 1).
+
+k-medoids (centres are data points, scatter is the sum of plain Euclidean distances) is the default of the paper;
+k-means is the option. Both look for centres in at most `max_points` points and then assign all points in blocks, so
+that memory does not grow with the square of the data.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import cdist
+
+from m3c_md.exceptions import InputError
+
+Floats = NDArray[np.floating]
+
+# Entries of one block of a points-by-centres table: 2 MB in float64, which stays in the cache.
+_BLOCK_ENTRIES = 2**18
+# Candidates whose swaps are evaluated together: larger wastes work as the first good swap is taken at once.
+_SWAP_BLOCK = 32
+# Relative gain below which a swap in the float32 distance table is rounding noise.
+_MIN_GAIN = 1e-6
+# One in so many starts is carried to the end: nearly as good as finishing all, in half the time.
+_STARTS_PER_END = 5
+# Samples of a large data set among which the medoids with least scatter of all the data are chosen (CLARA).
+_N_SAMPLES = 2
+
+
+@dataclass(frozen=True)
+class Clustering:
+    """Centres and the assignment of all points to them.
+
+    Attributes
+    ----------
+    centers : (k, D) ndarray
+        Centres.
+    indices : (k,) ndarray of intp or None
+        Position of each centre in the points; None where centres are no data points (k-means).
+    labels : (N,) ndarray of intp
+        Nearest centre of each point.
+    counts : (k,) ndarray of intp
+        Points of each centre, all positive; counts / N are the weights c of the coarse-grained problem.
+    inertia : float
+        Within-cluster scatter: sum over all points of the Euclidean distance to their centre.
+    n_sampled : int
+        Number of points among which the centres were sought.
+    """
+
+    centers: NDArray[np.float64]
+    indices: NDArray[np.intp] | None
+    labels: NDArray[np.intp]
+    counts: NDArray[np.intp]
+    inertia: float
+    n_sampled: int
+
+
+def k_medoids(
+    points: ArrayLike,
+    n_clusters: int,
+    rng: np.random.Generator,
+    *,
+    n_restarts: int = 10,
+    max_points: int = 3000,
+    max_iterations: int = 100,
+) -> Clustering:
+    """Cluster around data points of least Euclidean scatter.
+
+    Seeds are drawn far apart (greedy k-means++ with plain distances) and the best are improved until no exchange of
+    one medoid for another point helps (PAM, with the swap formula of Schubert and Rousseeuw). Beyond `max_points`
+    points this happens in random samples, and the medoids with least scatter of all the data are kept (CLARA).
+
+    Parameters
+    ----------
+    points : (N, D) array_like
+        Points; duplicates are allowed.
+    n_clusters : int
+        Number of clusters.
+    rng : numpy.random.Generator
+        Source of seeds and samples.
+    n_restarts : int, optional
+        Starts, in all samples together.
+    max_points : int, optional
+        Points in a sample; 4 * max_points**2 bytes of memory are needed.
+    max_iterations : int, optional
+        Limit on sweeps of the exchange over all points of a sample.
+
+    Returns
+    -------
+    Clustering
+        With `indices` of the medoids, ordered as the points are.
+
+    Raises
+    ------
+    InputError
+        If there are fewer distinct points than clusters, or points are not finite.
+
+    Examples
+    --------
+    >>> found = k_medoids([[0.0], [1.0], [2.0], [10.0], [11.0], [12.0]], 2, np.random.default_rng(0))
+    >>> found.centers.ravel(), found.inertia
+    (array([ 1., 11.]), 4.0)
+    """
+    X = _checked_points(points, n_clusters)
+    if n_restarts < 1 or max_points < n_clusters:
+        raise InputError(
+            f"n_restarts={n_restarts} must be positive and max_points={max_points} at least n_clusters={n_clusters}."
+        )
+    n_samples = 1 if len(X) <= max_points else min(_N_SAMPLES, n_restarts)
+    n_starts = -(-n_restarts // n_samples)
+
+    def attempt() -> Clustering:
+        sample = _draw_sample(X, max_points, n_clusters, rng)
+        indices = np.sort(_sample_medoids(X, sample, n_clusters, rng, n_starts, max_iterations))
+        return _clustering(X, X[indices], indices, len(sample))
+
+    return min((attempt() for _ in range(n_samples)), key=lambda found: found.inertia)
+
+
+def k_means(
+    points: ArrayLike, n_clusters: int, rng: np.random.Generator, *, n_restarts: int = 10, max_points: int = 10_000
+) -> Clustering:
+    """Cluster around means, by scikit-learn's k-means on at most `max_points` points.
+
+    Parameters
+    ----------
+    points : (N, D) array_like
+        Points; duplicates are allowed.
+    n_clusters : int
+        Number of clusters.
+    rng : numpy.random.Generator
+        Source of seeds and of the sample.
+    n_restarts : int, optional
+        Number of k-means++ starts.
+    max_points : int, optional
+        Size of the random sample that stands for larger data sets.
+
+    Returns
+    -------
+    Clustering
+        With `indices` None. The inertia sums distances, not their squares, to compare with `k_medoids`.
+
+    Raises
+    ------
+    InputError
+        If there are fewer (numerically) distinct points than clusters, or points are not finite.
+
+    Examples
+    --------
+    >>> found = k_means([[0.0], [1.0], [2.0], [10.0], [11.0], [12.0]], 2, np.random.default_rng(0))
+    >>> sorted(found.centers.ravel().tolist())
+    [1.0, 11.0]
+    """
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
+
+    X = _checked_points(points, n_clusters)
+    sample = _draw_sample(X, max(max_points, n_clusters), n_clusters, rng)
+    estimator = KMeans(n_clusters, n_init=n_restarts, random_state=int(rng.integers(2**31)))
+    with warnings.catch_warnings():
+        # Distinct points closer than rounding end in an empty cluster, which `_clustering` reports as an error.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        estimator.fit(_plain(X[sample]))
+    return _clustering(X, estimator.cluster_centers_, None, len(sample))
+
+
+def assign(points: ArrayLike, centers: ArrayLike) -> NDArray[np.intp]:
+    """Index of the nearest centre of each point, the lowest on ties.
+
+    Parameters
+    ----------
+    points : (N, D) array_like
+        Points.
+    centers : (k, D) array_like
+        Centres.
+
+    Returns
+    -------
+    (N,) ndarray of intp
+        Labels.
+
+    Examples
+    --------
+    >>> assign([[0.0], [4.0], [5.0], [9.0]], [[0.0], [10.0]])
+    array([0, 0, 0, 1])
+    """
+    X, C = np.asarray(points), np.asarray(centers, dtype=np.float64)
+    if X.ndim != 2 or C.ndim != 2 or len(C) == 0 or X.shape[1] != C.shape[1]:
+        raise InputError(f"points {X.shape} and centers {C.shape} must be tables with equally many columns.")
+    # Far from the origin |c|^2 - 2 x.c cancels; around the centres' mean it does not.
+    origin = C.mean(axis=0)
+    shifted = C - origin
+    squares = np.einsum("kd,kd->k", shifted, shifted)
+    labels = np.empty(len(X), dtype=np.intp)
+    for block in _blocks(len(X), len(C)):
+        x = X[block].astype(np.float64)
+        local = x - origin
+        scores = squares - 2.0 * (local @ shifted.T)
+        nearest = scores.argmin(axis=1)
+        # Where rounding could have decided, decide again by differences, which are exact for exact ties.
+        size = np.einsum("nd,nd->n", local, local) + squares.max()
+        close = scores.min(axis=1) + 8.0 * np.finfo(np.float64).eps * (X.shape[1] + 2) * size
+        unsure = np.flatnonzero((scores <= close[:, None]).sum(axis=1) > 1)
+        if len(unsure):
+            nearest[unsure] = cdist(x[unsure], C, "sqeuclidean").argmin(axis=1)
+        labels[block] = nearest
+    return labels
+
+
+def _blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
+    rows = max(1, _BLOCK_ENTRIES // max(n_columns, 1))
+    return (slice(start, start + rows) for start in range(0, n_rows, rows))
+
+
+def _checked_points(points: ArrayLike, n_clusters: int) -> Floats:
+    X = np.asarray(points)
+    if X.ndim != 2 or X.shape[1] == 0:
+        raise InputError(f"points must have shape (n_points, n_dimensions), got {X.shape}.")
+    if not np.issubdtype(X.dtype, np.floating):
+        X = X.astype(np.float64)
+    if not np.isfinite(X).all():
+        raise InputError(f"point {np.argwhere(~np.isfinite(X))[0, 0]} is not finite; remove it or repair the features.")
+    if n_clusters < 1:
+        raise InputError(f"n_clusters={n_clusters} must be positive.")
+    return X
+
+
+def _plain(X: Floats) -> NDArray[np.float64]:
+    """Float64 copy without negative zeros, which equal zero but need not sort with it."""
+    return X.astype(np.float64) + 0.0
+
+
+def _draw_sample(X: Floats, size: int, n_distinct: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Draw `size` random points (all, if there are no more), `n_distinct` or more of them distinct, as indices."""
+    sample = np.arange(len(X)) if len(X) <= size else np.sort(rng.choice(len(X), size, replace=False))
+    if len(np.unique(_plain(X[sample]), axis=0)) >= n_distinct:
+        return sample
+    # Mostly duplicates: make sure of enough distinct points. Rare, hence the slow look at all the data only here.
+    distinct = np.unique(_plain(X), axis=0, return_index=True)[1]
+    if len(distinct) < n_distinct:
+        raise InputError(
+            f"{len(distinct)} distinct points cannot form n_clusters={n_distinct}; ask for fewer clusters."
+        )
+    chosen = rng.choice(distinct, n_distinct, replace=False)
+    return np.concatenate([chosen, np.setdiff1d(sample, chosen)[: size - n_distinct]])
+
+
+def _clustering(X: Floats, centers: Floats, indices: NDArray[np.intp] | None, n_sampled: int) -> Clustering:
+    C = centers.astype(np.float64)
+    labels = assign(X, C)
+    inertia = sum(float(np.linalg.norm(X[b] - C[labels[b]], axis=1).sum()) for b in _blocks(len(X), X.shape[1]))
+    counts = np.bincount(labels, minlength=len(C))
+    if not counts.all():
+        raise InputError(
+            f"Only {np.count_nonzero(counts)} of n_clusters={len(C)} clusters can be populated: some distinct points "
+            "are equal up to rounding; ask for fewer clusters."
+        )
+    return Clustering(centers=C, indices=indices, labels=labels, counts=counts, inertia=inertia, n_sampled=n_sampled)
+
+
+def _sample_medoids(
+    X: Floats,
+    sample: NDArray[np.intp],
+    n_clusters: int,
+    rng: np.random.Generator,
+    n_starts: int,
+    max_iterations: int,
+) -> NDArray[np.intp]:
+    """Find medoids in a sample, as indices in X.
+
+    Duplicates are merged into one weighted point, so that medoids are distinct by construction. All starts get one
+    sweep of exchanges and the best few are carried to the end.
+    """
+    distinct, first, counts = np.unique(_plain(X[sample]), axis=0, return_index=True, return_counts=True)
+    # Sorted points would put neighbours into one block of candidates, of which only one can enter.
+    order = rng.permutation(len(distinct))
+    distances = _distance_table(distinct[order])
+    weights = counts[order].astype(np.float32)
+    starts = [_exchange(distances, weights, _seed(distances, weights, n_clusters, rng), 1) for _ in range(n_starts)]
+    starts.sort(key=lambda medoids: _scatter(distances, weights, medoids))
+    ends = [
+        _exchange(distances, weights, medoids, max_iterations) for medoids in starts[: -(-n_starts // _STARTS_PER_END)]
+    ]
+    best = min(ends, key=lambda medoids: _scatter(distances, weights, medoids))
+    return sample[first[order[best]]]
+
+
+def _distance_table(points: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Euclidean distances between all points in units of the largest coordinate, which suit float32."""
+    x = points - points.mean(axis=0)
+    x /= np.abs(x).max() or 1.0
+    squares = np.einsum("nd,nd->n", x, x)
+    table = np.empty((len(x), len(x)), dtype=np.float32)
+    for rows in _blocks(len(x), len(x)):
+        squared = squares[rows, None] + squares - 2.0 * (x[rows] @ x.T)
+        table[rows] = np.sqrt(np.maximum(squared, 0.0, out=squared), out=squared)
+    np.fill_diagonal(table, 0.0)
+    return table
+
+
+def _scatter(distances: NDArray[np.float32], weights: NDArray[np.float32], medoids: NDArray[np.intp]) -> float:
+    return float(distances[medoids].min(axis=0).astype(np.float64) @ weights)
+
+
+def _seed(
+    distances: NDArray[np.float32], weights: NDArray[np.float32], n_clusters: int, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Medoids drawn one by one with probability proportional to the distance from those before.
+
+    As in greedy k-means++ a few candidates are drawn each time and the one that leaves least scatter is kept.
+    """
+    n_trials = 2 + int(np.log(n_clusters))
+    medoids = [int(rng.choice(len(weights), p=weights / weights.sum(dtype=np.float64)))]
+    nearest = distances[medoids[0]].copy()
+    while len(medoids) < n_clusters:
+        mass = np.cumsum(nearest * weights, dtype=np.float64)
+        if mass[-1] > 0.0:
+            drawn = np.searchsorted(mass, rng.random(n_trials) * mass[-1], side="right")
+            trials = np.minimum(drawn, np.searchsorted(mass, mass[-1]))  # the product may round up to the total
+        else:  # the remaining points differ from a medoid by less than the table resolves: any will do
+            trials = np.setdiff1d(np.arange(len(weights)), medoids)[:1]
+        left = np.minimum(distances[trials], nearest)
+        kept = int((left @ weights).argmin())
+        medoids.append(int(trials[kept]))
+        nearest = left[kept]
+        nearest[medoids] = 0.0
+    return np.array(medoids)
+
+
+def _exchange(
+    distances: NDArray[np.float32], weights: NDArray[np.float32], medoids: NDArray[np.intp], max_sweeps: int
+) -> NDArray[np.intp]:
+    """Exchange medoids for other points while that reduces the scatter (PAM's swap phase, taken eagerly).
+
+    With d1, d2 the distances of a point to its nearest and second nearest medoid and d to a candidate, exchanging
+    medoid i changes the scatter by Σ_all min(d − d1, 0) + Σ_{nearest is i} (clip(d, d1, d2) − d1): the first sum
+    is shared by all i, the second is a matrix product, so all k exchanges cost little more than one.
+    """
+    n_points, n_clusters = len(weights), len(medoids)
+    blocks = [slice(start, start + _SWAP_BLOCK) for start in range(0, n_points, _SWAP_BLOCK)]
+    scatter = _scatter(distances, weights, medoids)
+    nearest, gap, membership = _two_nearest(distances, weights, medoids)
+    idle = 0  # blocks since the last exchange; a full round of them proves that no exchange helps
+    for step in range(max_sweeps * len(blocks)):
+        block = blocks[step % len(blocks)]
+        change = _exchange_changes(distances[block], weights, nearest, gap, membership)
+        candidate, leaving = divmod(int(change.argmin()), n_clusters)
+        idle += 1
+        if change[candidate, leaving] < -_MIN_GAIN * scatter:
+            trial = medoids.copy()
+            trial[leaving] = block.start + candidate
+            trial_scatter = _scatter(distances, weights, trial)
+            if trial_scatter < scatter:  # not so only if rounding feigned the gain; never go round in circles
+                medoids, scatter, idle = trial, trial_scatter, 0
+                nearest, gap, membership = _two_nearest(distances, weights, medoids)
+        if idle == len(blocks):
+            break
+    return medoids
+
+
+def _two_nearest(
+    distances: NDArray[np.float32], weights: NDArray[np.float32], medoids: NDArray[np.intp]
+) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+    """Distance d1 to the nearest medoid, gap d2 - d1 to the second, and the (N, k) table of weights at the nearest."""
+    to_medoids = distances[medoids]
+    columns = np.arange(len(weights))
+    labels = to_medoids.argmin(axis=0)
+    nearest = to_medoids[labels, columns]
+    # A single medoid has no second: its loss then hands every point to the candidate, however far that is.
+    to_medoids[labels, columns] = np.inf
+    gap: NDArray[np.float32] = to_medoids.min(axis=0) - nearest
+    membership = np.zeros((len(weights), len(medoids)), dtype=np.float32)
+    membership[columns, labels] = weights
+    return nearest, gap, membership
+
+
+def _exchange_changes(
+    candidates: NDArray[np.float32],
+    weights: NDArray[np.float32],
+    nearest: NDArray[np.float32],
+    gap: NDArray[np.float32],
+    membership: NDArray[np.float32],
+) -> NDArray[np.float32]:
+    """Change of scatter, (candidates, k), when a candidate replaces medoid i; see `_exchange`."""
+    excess = candidates - nearest
+    shared = np.minimum(excess, np.float32(0)) @ weights
+    np.maximum(excess, np.float32(0), out=excess)
+    np.minimum(excess, gap, out=excess)
+    change: NDArray[np.float32] = shared[:, None] + excess @ membership
+    return change

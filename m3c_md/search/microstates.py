@@ -1,0 +1,55 @@
+"""Micro states: a fine partition of the frames, for reweighting and for starts, never for the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from m3c_md.search.coarse_graining import k_means
+from m3c_md.search.windows import WindowSet
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.intp]
+
+# Frames that k-means sees: more of them move the centres by less than their own scatter.
+MAX_POINTS = 10_000
+
+
+@dataclass(frozen=True)
+class Microstates:
+    """A fine partition of the frames.
+
+    Attributes
+    ----------
+    centers : (n_microstates, n_columns) array
+    frames : (n_frames,) array
+        Micro state of every frame.
+    windows : (n_slices, n_windows) array
+        Micro state of every slice of every window.
+    """
+
+    centers: FloatArray
+    frames: IntArray
+    windows: IntArray
+
+    @property
+    def n_microstates(self) -> int:
+        """Number of micro states."""
+        return len(self.centers)
+
+    def counts(self, weights: FloatArray) -> FloatArray:
+        """Weighted transition counts from the first to the last slice of the windows."""
+        n = self.n_microstates
+        pairs = self.windows[0] * n + self.windows[-1]
+        return np.bincount(pairs, weights=weights, minlength=n * n).reshape(n, n)
+
+
+def find_microstates(data: WindowSet, scale: FloatArray, rng: np.random.Generator) -> Microstates:
+    """Partition the frames by k-means into min(200, 2 sqrt(N)) cells (fewer if there are fewer distinct frames)."""
+    points = data.frames / scale
+    wanted = min(200, int(2.0 * np.sqrt(data.n_windows)))
+    distinct = len(np.unique(points[: 50 * wanted], axis=0)) if len(points) <= 50 * wanted else wanted
+    cells = k_means(points, min(wanted, distinct), rng, n_restarts=1, max_points=MAX_POINTS)
+    return Microstates(cells.centers * scale, cells.labels, cells.labels[data.windows])

@@ -1,0 +1,49 @@
+"""Weights of windows towards the relaxed distribution.
+
+Trajectories that start far from equilibrium spend their first steps rolling downhill. These steps cross the borders
+of the right decomposition as if the system did so at equilibrium, and charge them to it (design notes: Model II).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from m3c_md.search.microstates import Microstates
+
+FloatArray = NDArray[np.float64]
+
+LARGEST_WEIGHT = 20.0
+
+
+@dataclass(frozen=True)
+class WindowWeights:
+    """Normalised weights of the windows, and their effective sample size as a fraction of N."""
+
+    weights: FloatArray
+
+    @property
+    def effective_sample(self) -> float:
+        """(Σ w)² / (N Σ w²), one for uniform weights."""
+        return float(self.weights.sum() ** 2 / (len(self.weights) * (self.weights**2).sum()))
+
+
+def relaxed_weights(partitions: list[Microstates], horizon: int) -> WindowWeights:
+    """Weight windows as if the data had gone on for another ``horizon`` lag times.
+
+    On each fine partition the empirical distribution is propagated, p_m = p_0 T^m, and a window in cell i gets the
+    weight p_m(i) / n(i); partitions are averaged to lessen the influence of one.
+    """
+    n_windows = partitions[0].windows.shape[1]
+    total = np.zeros(n_windows)
+    for cells in partitions:
+        counts = cells.counts(np.ones(n_windows))
+        visits = counts.sum(axis=1)
+        counts[visits == 0.0, visits == 0.0] = 1.0  # a cell never left keeps what it has
+        transition = counts / counts.sum(axis=1, keepdims=True)
+        relaxed = (visits / n_windows) @ np.linalg.matrix_power(transition, horizon)
+        total += (relaxed / np.maximum(visits, 1.0))[cells.windows[0]]
+    weights = np.minimum(total / total.sum() * n_windows, LARGEST_WEIGHT)
+    return WindowWeights(weights / weights.sum())
