@@ -1,1 +1,28 @@
-"""Maximum margin metastable clustering (M3C) of molecular dynamics trajectories."""
+"""Maximum margin metastable clustering (M3C): metastable states of molecular dynamics without discretisation.
+
+Names are imported on first use, so that ``import m3c_md`` itself costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from m3c_md.clustering.m3c import M3C
+    from m3c_md.clustering.model import M3CModel
+
+__version__ = "0.1.0"
+__all__ = ["M3C", "M3CModel"]
+
+_HOMES = {"M3C": "m3c_md.clustering.m3c", "M3CModel": "m3c_md.clustering.model"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'm3c_md' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

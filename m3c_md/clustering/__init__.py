@@ -1,0 +1,1 @@
+"""The deeptime-style faces of the methods: estimators and their models."""

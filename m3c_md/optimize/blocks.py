@@ -232,10 +232,11 @@ def _curvature_rows(
         tuples = np.nonzero(support[chosen])[1].reshape(-1, size)
         factors = np.einsum("wtip,tr->iwrp", coordinates[tuples], orthonormal_contrasts(int(size)))
         factors *= np.sqrt(block.weights[windows[chosen]])[None, :, None, None]
-        rows = matrix[done : done + len(chosen) * (size - 1)].reshape(len(chosen), size - 1, n_contrasts, n_features + 1)
+        n_rows = len(chosen) * (size - 1)
+        rows = matrix[done : done + n_rows].reshape(len(chosen), size - 1, n_contrasts, n_features + 1)
         for i in range(n_slices):
             features = block.features[block.windows[i, windows[chosen]]]
             rows[..., :n_features] += factors[i][..., None] * features[:, None, None, :]
             rows[..., n_features] += factors[i]
-        done += len(chosen) * (size - 1)
+        done += n_rows
     return matrix.reshape(len(matrix), n_contrasts * (n_features + 1))

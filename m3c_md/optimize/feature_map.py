@@ -37,12 +37,12 @@ class FourierMap:
     @property
     def n_columns(self) -> int:
         """Number of coordinates of a point."""
-        return self.frequencies.shape[0]
+        return int(self.frequencies.shape[0])
 
     @property
     def n_features(self) -> int:
         """Number of features d."""
-        return self.frequencies.shape[1]
+        return int(self.frequencies.shape[1])
 
     def __call__(self, points: ArrayLike) -> FloatArray:
         """Map points (n, n_columns) to features (n, n_features)."""

@@ -93,8 +93,8 @@ def solve_large_margin(
     >>> x = np.array([[-1.0], [-2.0], [1.0], [2.0]])
     >>> block = WindowBlock(x, np.arange(4)[None], np.full(4, 0.25))
     >>> result = solve_large_margin([block], np.array([0, 0, 1, 1]), 2, 0.01)
-    >>> result.rule.weights.round(2).tolist(), result.gap <= 1e-4  # w_1 - w_0 = 1/2: margin 1 from x = -1 to 1
-    ([[-0.25], [0.25]], True)
+    >>> result.rule.weights.round(2).tolist(), result.gap <= 1e-4  # w_1 - w_0 = 1: x = ±1 lie at margin 1
+    ([[-0.5], [0.5]], True)
     """
     classes = class_sums(blocks, labels, n_states)
     if not (classes.shares > 0.0).all():

@@ -182,13 +182,13 @@ def solve_relaxation(
     n_slices : int, default=2
         Number n of slices of a window. Only n = 1 matters, and only to the value (-1/κ, with row sums).
     solver, tolerance : {"SCS", "CLARABEL"}, float, optional
-        By default Clarabel to 1e-8 up to 40 windows, and above SCS to 1e-4, where it is 2 to 50 times faster. Narrow
+        By default Clarabel to 1e-8 up to 40 windows, and above SCS to 1e-4, ten times faster there. Narrow
         kernels leave M almost free: Clarabel then returns the centre of the optimal set, SCS some point of it.
 
     Raises
     ------
     InputError
-        For bounds that no relation satisfies, and other unusable input.
+        For shares that no relation has, and other unusable input.
     SolverError
         If the solver fails, or calls inaccurate what has a violation above 1e-3 or a relative gap above 1e-2.
 
@@ -256,8 +256,7 @@ def solve_full_relaxation(
     constraints += [cp.sum(D, axis=1) == 1] if row_sums else [D <= 1]
     problem = cp.Problem(cp.Minimize(objective), constraints)
     status = _run(problem, solver, None)
-    relation = _as_relation(M.value)
-    violation = feasible.violation(relation)
+    violation = feasible.violation(relation := _as_relation(M.value))
     _check_status(solver, status, violation)
     return Relaxation(relation, 1 + problem.value / regularization, None, violation, status, solver, D.value)
 

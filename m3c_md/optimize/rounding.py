@@ -101,7 +101,6 @@ def _inner_simplex_memberships(vectors: FloatArray) -> FloatArray:
     residual = vectors - vectors[vertices[0]]
     while len(vertices) < n_states:
         distance = np.sum(residual**2, axis=1)
-        distance[vertices] = -1.0  # rounding must not choose one window twice
         vertices.append(int(np.argmax(distance)))
         direction = residual[vertices[-1]] / np.sqrt(distance[vertices[-1]])
         residual = residual - np.outer(residual @ direction, direction)
@@ -132,8 +131,8 @@ def _pcca_memberships(M: FloatArray, c: FloatArray, n_states: int) -> FloatArray
 def _populated_labels(memberships: FloatArray) -> NDArray[np.intp]:
     """Class of largest membership for each window; an empty class takes its most typical window from another.
 
-    With the inner simplex algorithm that never happens but for rounding, since each vertex is a window of membership
-    1 in its own class. PCCA+ moves the vertices away from the windows, and can lose a class.
+    The inner simplex algorithm leaves none empty, since each vertex is a window of membership 1 in its own class.
+    PCCA+ moves the vertices away from the windows and loses a class now and then.
     """
     labels: NDArray[np.intp] = np.argmax(memberships, axis=1)
     for empty in np.setdiff1d(np.arange(memberships.shape[1]), labels):

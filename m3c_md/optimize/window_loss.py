@@ -67,7 +67,7 @@ def _loss_of_leads(rivals: FloatArray) -> FloatArray:
     """Turn each slice's r_i = (best rival score - own score), (n_slices, n_windows), into losses."""
     largest = rivals.max(axis=0)
     worst_tuple = np.where(largest >= 0.0, np.maximum(rivals, 0.0).sum(axis=0), largest)
-    return np.maximum(0.0, 1.0 + worst_tuple)
+    return np.asarray(np.maximum(0.0, 1.0 + worst_tuple))
 
 
 def label_tuples(n_slices: int, n_states: int) -> IntArray:
@@ -94,7 +94,7 @@ def project_to_simplex(values: FloatArray) -> FloatArray:
     rank = np.arange(1, len(values) + 1)[:, None]
     support = np.count_nonzero(descending * rank > excess, axis=0)
     threshold = excess[support - 1, np.arange(values.shape[1])] / support
-    return np.maximum(values - threshold, 0.0)
+    return np.asarray(np.maximum(values - threshold, 0.0))
 
 
 @dataclass(frozen=True)

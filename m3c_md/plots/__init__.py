@@ -1,0 +1,1 @@
+"""Pictures. matplotlib is imported when something is drawn, not before."""

@@ -118,4 +118,4 @@ def local_search(
         labels = assigned.labels
         accuracy = float(np.clip(0.5 * changed / len(labels), gap, 0.3 * accuracy if changed == 0 else accuracy))
         smoothing = smoothing if changed == 0 else max(smoothing, min(0.25, changed / len(labels)))
-    return LocalOptimum(rule, labels, result.objective, result.lower_bound, limit, False, tuple(trace))
+    return LocalOptimum(result.rule, labels, result.objective, result.lower_bound, limit, False, tuple(trace))

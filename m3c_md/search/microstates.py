@@ -43,7 +43,7 @@ class Microstates:
         """Weighted transition counts from the first to the last slice of the windows."""
         n = self.n_microstates
         pairs = self.windows[0] * n + self.windows[-1]
-        return np.bincount(pairs, weights=weights, minlength=n * n).reshape(n, n)
+        return np.bincount(pairs, weights=weights, minlength=n * n).reshape(n, n).astype(np.float64, copy=False)
 
 
 def find_microstates(data: WindowSet, scale: FloatArray, rng: np.random.Generator) -> Microstates:

@@ -6,8 +6,6 @@ of the right decomposition as if the system did so at equilibrium, and charge th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,19 +16,7 @@ FloatArray = NDArray[np.float64]
 LARGEST_WEIGHT = 20.0
 
 
-@dataclass(frozen=True)
-class WindowWeights:
-    """Normalised weights of the windows, and their effective sample size as a fraction of N."""
-
-    weights: FloatArray
-
-    @property
-    def effective_sample(self) -> float:
-        """(Σ w)² / (N Σ w²), one for uniform weights."""
-        return float(self.weights.sum() ** 2 / (len(self.weights) * (self.weights**2).sum()))
-
-
-def relaxed_weights(partitions: list[Microstates], horizon: int) -> WindowWeights:
+def relaxed_weights(partitions: list[Microstates], horizon: int) -> FloatArray:
     """Weight windows as if the data had gone on for another ``horizon`` lag times.
 
     On each fine partition the empirical distribution is propagated, p_m = p_0 T^m, and a window in cell i gets the
@@ -46,4 +32,15 @@ def relaxed_weights(partitions: list[Microstates], horizon: int) -> WindowWeight
         relaxed = (visits / n_windows) @ np.linalg.matrix_power(transition, horizon)
         total += (relaxed / np.maximum(visits, 1.0))[cells.windows[0]]
     weights = np.minimum(total / total.sum() * n_windows, LARGEST_WEIGHT)
-    return WindowWeights(weights / weights.sum())
+    return np.asarray(weights / weights.sum())
+
+
+def effective_sample(weights: FloatArray) -> float:
+    """(Σ w)² / (N Σ w²): one for uniform weights, 1/N if one window has them all.
+
+    Examples
+    --------
+    >>> effective_sample(np.array([1.0, 1.0, 0.0, 0.0]))
+    0.5
+    """
+    return float(weights.sum() ** 2 / (len(weights) * (weights**2).sum()))

@@ -1,6 +1,7 @@
-"""Start labels for the local search, from kinetics, geometry, the SDP relaxation, chance or the user.
+"""Start labels for the local search: from kinetics, geometry, the SDP relaxation or chance.
 
-Every function returns one state per window; the local search then needs no more than that every state occurs.
+Some starts are the same for every bandwidth (`shared_starts`), others live in the feature space of one bandwidth
+(`bandwidth_start`). All return one state per window; the local search needs no more than that every state occurs.
 """
 
 from __future__ import annotations
@@ -9,16 +10,75 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from m3c_md.search.coarse_graining import k_means
-from m3c_md.search.microstates import Microstates
-from m3c_md.search.windows import FeatureBlocks
+from m3c_md.optimize.relaxation import joint_gram, joint_kernel, solve_relaxation
+from m3c_md.optimize.rounding import round_relation
+from m3c_md.search.coarse_graining import Clustering, k_means, k_medoids
+from m3c_md.search.lumping import best_lumpings, pcca_microstates
+from m3c_md.search.problem import BandwidthStart, SearchProblem, SharedStart, joined_slices
+from m3c_md.search.windows import FeatureBlocks, matched_share
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 
+# Cap on a relaxed class, as a multiple of the fair share 1/κ: with the search's own ϱ_u = 0.99 the relation matrix is
+# nearly all ones and rounding amplifies the solver's noise.
+RELAXATION_CAP = 1.35
+# Labelings that agree on this share of the windows are the same decomposition.
+SAME_DECOMPOSITION = 0.93
 
-def kinetic_start(blocks: FeatureBlocks, n_states: int, rng: np.random.Generator) -> IntArray:
-    """Slow coordinates (reversible TICA) in the feature space itself, then k-means on the κ-1 slowest.
+
+def shared_starts(name: SharedStart, problem: SearchProblem, rng: np.random.Generator) -> list[IntArray]:
+    """Labels of all windows, one or several sets, for a start that does not depend on the bandwidth.
+
+    ``pcca``
+        PCCA+ on the micro states.
+    ``lumping``
+        The most metastable lumping of the micro states, and the best one that is clearly different.
+    ``kmeans``, ``kmedoids``
+        Geometry of the frames, and of the windows, alone.
+    ``random``
+        Every window by itself.
+    """
+    data, n_states = problem.data, problem.settings.n_states
+    if name == "random":
+        # A permuted round robin: random, and every state occurs however few the windows.
+        return [rng.permutation(np.arange(data.n_windows) % n_states)]
+    if name == "kmeans":
+        frames = k_means(data.frames / problem.scale, n_states, rng, n_restarts=5).labels
+        return [frames[data.windows[0]]]
+    if name == "kmedoids":
+        return [k_medoids(joined_slices(data, problem.scale), n_states, rng).labels]
+    if name == "pcca":
+        cells = problem.partitions[0]
+        states = pcca_microstates(cells.counts(problem.weights), cells.centers / problem.scale, n_states)
+        return [states[cells.windows[0]]]
+    best, *others = best_lumpings(problem.partitions, problem.weights, problem.scale, n_states)
+    second = [x for x in others if matched_share(x.windows, best.windows) < SAME_DECOMPOSITION]
+    return [lumping.windows for lumping in (best, *second[:1])]
+
+
+def bandwidth_start(
+    name: BandwidthStart, problem: SearchProblem, bandwidth: float, chosen: IntArray, rng: np.random.Generator
+) -> IntArray:
+    """Labels of the chosen windows for a start that lives in the feature space of one bandwidth.
+
+    ``kinetic``
+        k-means on the slow coordinates of the features.
+    ``relaxation``
+        SDP relaxation on coarse windows with the exact kernel and a tight cap on the classes.
+    ``relaxation-literal``
+        The paper's: with the random features and the search's own balance.
+    """
+    if name == "kinetic":
+        blocks = FeatureBlocks(problem.data, problem.feature_map(bandwidth), problem.weights[chosen], chosen)
+        return kinetic_labels(blocks, problem.settings.n_states, rng)
+    coarse = problem.coarse
+    assert coarse is not None, "prepare_problem coarse-grains whenever a relaxation start is asked for"
+    return relaxation_labels(problem, coarse, bandwidth, literal=name == "relaxation-literal")[coarse.labels[chosen]]
+
+
+def kinetic_labels(blocks: FeatureBlocks, n_states: int, rng: np.random.Generator) -> IntArray:
+    """Slow coordinates (reversible TICA) in the feature space itself, then k-means on the κ - 1 slowest.
 
     The coordinates are linear in the features of the rule to be found, so a separation that they show is one that a
     rule can express.
@@ -35,57 +95,37 @@ def kinetic_start(blocks: FeatureBlocks, n_states: int, rng: np.random.Generator
 
 def _covariances(blocks: FeatureBlocks) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Weighted reversible covariance and time-lagged covariance of the features, and their mean."""
-    mean = sum(0.5 * (b.weights @ (b.features[b.windows[0]] + b.features[b.windows[-1]])) for b in blocks)
-    n = len(mean)
-    instantaneous, lagged = np.zeros((n, n)), np.zeros((n, n))
-    for b in blocks:
-        x, y = b.features[b.windows[0]] - mean, b.features[b.windows[-1]] - mean
-        wx = x * b.weights[:, None]
-        instantaneous += 0.5 * (wx.T @ x + (y * b.weights[:, None]).T @ y)
-        cross = wx.T @ y
+    mean = np.sum([0.5 * (b.weights @ (b.features[b.windows[0]] + b.features[b.windows[-1]])) for b in blocks], axis=0)
+    instantaneous, lagged = np.zeros((2, len(mean), len(mean)))
+    for block in blocks:
+        x, y = block.features[block.windows[0]] - mean, block.features[block.windows[-1]] - mean
+        weighted = x * block.weights[:, None]
+        instantaneous += 0.5 * (weighted.T @ x + (y * block.weights[:, None]).T @ y)
+        cross = weighted.T @ y
         lagged += 0.5 * (cross + cross.T)
     return instantaneous, lagged, mean
 
 
-def lump_by_metastability(counts: FloatArray, labels: IntArray, n_states: int) -> IntArray:
-    """Raise Q = Σ_k C_kk / C_k over micro states by single flips, steepest first, until none helps.
-
-    Parameters
-    ----------
-    counts : (n, n) array
-        Transition counts; symmetrised here, so that Q is that of the reversible chain.
-    labels : (n,) array
-        Start; every state must occur, and none is ever emptied.
-    """
-    labels = labels.copy()
-    symmetric = 0.5 * (counts + counts.T)
-    visits = symmetric.sum(axis=1)
-    own = np.diag(symmetric)
-    onehot = np.eye(n_states)[labels]
-    to_state = symmetric @ onehot
-    mass = visits @ onehot
-    inner = np.einsum("ik,ik->k", onehot, to_state)
-    members = onehot.sum(axis=0)
-    everyone = np.arange(len(labels))
-    while True:
-        # Q after moving cell i from its state to state k touches only those two terms.
-        own_term = inner / mass
-        leave_mass = mass[labels] - visits
-        leave = (inner[labels] - 2.0 * to_state[everyone, labels] + own) / np.where(leave_mass > 0, leave_mass, 1.0)
-        join = (inner + 2.0 * to_state + own[:, None]) / (mass + visits[:, None])
-        gain = (leave - own_term[labels])[:, None] + join - own_term
-        gain[everyone, labels] = -np.inf
-        gain[(members[labels] <= 1) | (leave_mass <= 0) | (visits == 0)] = -np.inf
-        cell, target = np.unravel_index(np.argmax(gain), gain.shape)
-        if not gain[cell, target] > 1e-12:
-            return labels
-        source = labels[cell]
-        inner[source] += own[cell] - 2.0 * to_state[cell, source]
-        inner[target] += own[cell] + 2.0 * to_state[cell, target]
-        mass[source] -= visits[cell]
-        mass[target] += visits[cell]
-        members[source] -= 1
-        members[target] += 1
-        to_state[:, source] -= symmetric[:, cell]
-        to_state[:, target] += symmetric[:, cell]
-        labels[cell] = target
+def relaxation_labels(problem: SearchProblem, coarse: Clustering, bandwidth: float, *, literal: bool) -> IntArray:
+    """Labels of the coarse windows by SDP relaxation and rounding (Algorithm 1, lines 2 and 3)."""
+    settings = problem.settings
+    weights = np.bincount(coarse.labels, weights=problem.weights, minlength=len(coarse.centers))
+    slices = np.split(coarse.centers, len(problem.data.windows), axis=1)
+    if literal:
+        gram = joint_gram([problem.feature_map(bandwidth)(x * problem.scale) for x in slices])
+        max_share, row_sums = settings.balance[1], bool((gram @ weights).min() < 0.0)
+    else:
+        gram = joint_kernel(slices, bandwidth)
+        # A coarse window heavier than the cap would make the problem infeasible.
+        max_share, row_sums = max(RELAXATION_CAP / settings.n_states, 1.05 * float(weights.max())), True
+    relaxation = solve_relaxation(
+        gram,
+        weights,
+        settings.n_states,
+        regularization=settings.regularization,
+        min_share=settings.balance[0],
+        max_share=min(max_share, 1.0),
+        row_sums=row_sums,
+        n_slices=len(slices),
+    )
+    return round_relation(relaxation.relation, settings.n_states, weights=weights)

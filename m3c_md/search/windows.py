@@ -40,7 +40,7 @@ class WindowSet:
     @property
     def n_windows(self) -> int:
         """Number of windows N."""
-        return self.windows.shape[1]
+        return int(self.windows.shape[1])
 
 
 def windows_of_trajectories(trajectories: Sequence[FloatArray], lagtime: int, n_slices: int = 2) -> WindowSet:
@@ -83,6 +83,22 @@ def equally_spaced(n_available: int, n_wanted: int) -> IntArray:
     return ((np.arange(n_wanted) + 0.5) * (n_available / n_wanted)).astype(np.intp)
 
 
+def matched_share(labels: IntArray, others: IntArray) -> float:
+    """Share of windows on which two labelings agree, states matched as well as possible.
+
+    Examples
+    --------
+    >>> matched_share(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 1]))
+    0.75
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    n = int(max(labels.max(), others.max())) + 1
+    table = np.bincount(labels * n + others, minlength=n * n).reshape(n, n)
+    rows, columns = linear_sum_assignment(table, maximize=True)
+    return float(table[rows, columns].sum() / len(labels))
+
+
 class FeatureBlocks:
     """The windows of a `WindowSet` (or some of them) as blocks of features; can be iterated again and again.
 
@@ -102,7 +118,7 @@ class FeatureBlocks:
         self._frames = data.frames
         self._map = feature_map
         windows = data.windows if chosen is None else data.windows[:, chosen]
-        self._weights = weights / weights.sum()
+        self.weights = weights / weights.sum()
         self._parts = [
             _frames_and_windows(windows[:, start : start + BLOCK_SIZE])
             for start in range(0, windows.shape[1], BLOCK_SIZE)
@@ -117,11 +133,11 @@ class FeatureBlocks:
         for number, (frames, windows) in enumerate(self._parts):
             n = windows.shape[1]
             features = self._map(self._frames[frames]) if self._cache is None else self._cache[number]
-            yield WindowBlock(features, windows, self._weights[done : done + n])
+            yield WindowBlock(features, windows, self.weights[done : done + n])
             done += n
 
-    def window_labels(self, rule: Rule) -> IntArray:
-        """State of every window's first slice under ``rule``."""
+    def slice_states(self, rule: Rule) -> IntArray:
+        """State of every slice of every window under ``rule``, (n_slices, n_windows)."""
         return np.concatenate([rule.scores(b.features).argmax(axis=0)[b.windows] for b in self], axis=1)
 
 

@@ -1,0 +1,124 @@
+"""What a search is about: the windows, their weights, the feature maps and the fixed settings, prepared once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from m3c_md.exceptions import InputError
+from m3c_md.optimize.feature_map import FeatureKind, FourierMap, draw_fourier_map
+from m3c_md.search.coarse_graining import Clustering, k_medoids
+from m3c_md.search.local_search import SearchSettings
+from m3c_md.search.microstates import Microstates, find_microstates
+from m3c_md.search.reweighting import effective_sample, relaxed_weights
+from m3c_md.search.windows import WindowSet
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.intp]
+
+SharedStart = Literal["pcca", "lumping", "kmeans", "kmedoids", "random"]
+BandwidthStart = Literal["kinetic", "relaxation", "relaxation-literal"]
+ColumnScale = Literal["none", "standard"]
+
+# Fine partitions over which the weights of the windows are averaged.
+N_PARTITIONS = 3
+# Bandwidths tried by default, in units of the root mean square distance between frames.
+BANDWIDTH_FACTORS = tuple(2.0 ** (0.5 * j) for j in range(-5, 3))
+
+
+@dataclass(frozen=True)
+class SearchProblem:
+    """Everything that the candidates of one search share.
+
+    Attributes
+    ----------
+    data : WindowSet
+    weights : (n_windows,) array
+        Normalised weights of the windows.
+    scale : (n_columns,) array
+        Columns are divided by this before distances are taken.
+    base_map : FourierMap
+        Feature map of bandwidth 1 on unscaled columns.
+    partitions : list of Microstates
+        Fine partitions of the frames; empty if neither weights nor starts need them.
+    coarse : Clustering or None
+        Coarse windows, scaled slices side by side; None if no start needs them.
+    settings : SearchSettings
+    """
+
+    data: WindowSet
+    weights: FloatArray
+    scale: FloatArray
+    base_map: FourierMap
+    partitions: list[Microstates]
+    coarse: Clustering | None
+    settings: SearchSettings
+
+    @property
+    def effective_sample(self) -> float:
+        """Effective sample size of the weights, as a fraction of the windows."""
+        return effective_sample(self.weights)
+
+    def feature_map(self, bandwidth: float) -> FourierMap:
+        """Feature map of the Gaussian kernel of this width on scaled columns."""
+        return self.base_map.with_bandwidth(bandwidth, self.scale)
+
+
+def prepare_problem(
+    data: WindowSet,
+    settings: SearchSettings,
+    rng: np.random.Generator,
+    *,
+    starts: tuple[str, ...],
+    n_features: int,
+    feature_kind: FeatureKind,
+    scale: ColumnScale,
+    reweight: bool,
+    n_coarse: int,
+) -> SearchProblem:
+    """Choose scale and features, partition the frames, weight and coarse-grain the windows (Algorithm 1, line 1)."""
+    columns = column_scale(data.frames, scale)
+    n_partitions = N_PARTITIONS if reweight else int("pcca" in starts or "lumping" in starts)
+    partitions = [find_microstates(data, columns, rng) for _ in range(n_partitions)]
+    weights = (
+        relaxed_weights(partitions, data.horizon) if reweight else np.full(data.n_windows, 1.0 / data.n_windows)
+    )
+    coarse = None
+    if any(start.startswith("relaxation") for start in starts):
+        coarse = k_medoids(joined_slices(data, columns), min(n_coarse, data.n_windows), rng)
+    base_map = draw_fourier_map(
+        data.frames.shape[1], n_features, rng, kind=feature_kind, center=data.frames.mean(axis=0)
+    )
+    return SearchProblem(data, weights, columns, base_map, partitions, coarse, settings)
+
+
+def column_scale(frames: FloatArray, scale: ColumnScale) -> FloatArray:
+    """Divisors of the columns: ones, or standard deviations (one for a constant column).
+
+    Examples
+    --------
+    >>> column_scale(np.array([[0.0, 5.0], [2.0, 5.0]]), "standard").tolist()
+    [1.0, 1.0]
+    """
+    spread: FloatArray = frames.std(axis=0)
+    if not spread.max() > 0.0:
+        raise InputError(
+            f"all {len(frames)} frames are equal, so there is nothing to cluster; check how the features were made"
+        )
+    if scale == "none":
+        return np.ones(frames.shape[1])
+    return np.where(spread > 1e-12 * spread.max(), spread, 1.0)
+
+
+def default_bandwidths(frames: FloatArray, scale: FloatArray) -> FloatArray:
+    """Bandwidths from 0.18 to 2 times the root mean square distance between frames, half an octave apart."""
+    distance = np.sqrt(2.0 * (frames / scale).var(axis=0).sum())
+    return np.asarray(np.array(BANDWIDTH_FACTORS) * distance)
+
+
+def joined_slices(data: WindowSet, scale: FloatArray) -> FloatArray:
+    """Windows as points: their scaled slices side by side, (n_windows, n_slices n_columns)."""
+    return np.hstack([data.frames[frames] / scale for frames in data.windows])
