@@ -30,7 +30,7 @@ IntArray = NDArray[np.intp]
 REGULARIZATIONS = (1e-2, 1e-3)
 LAGTIME = 1
 EXIT_PROBABILITY = 0.01
-CONCENTRATION = 6.0  # of the von Mises wells: a few per cent of the frames lie nearer to another well
+CONCENTRATION = 3.0  # of the von Mises wells: about 3 in 100 frames lie nearer to another well
 
 
 class Run(NamedTuple):

@@ -48,6 +48,11 @@ class LargeMarginResult:
         """Relative duality gap."""
         return relative_gap(self.objective, self.lower_bound)
 
+    @property
+    def smoothing(self) -> float:
+        """Last width of the smoothing."""
+        return self.trace[-1][1]
+
 
 def relative_gap(objective: float, lower_bound: float) -> float:
     """(objective - lower bound) / objective, never negative (rounding)."""

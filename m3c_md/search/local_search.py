@@ -9,13 +9,16 @@ from numpy.typing import NDArray
 
 from m3c_md.optimize.blocks import Rule, WindowBlock, WindowBlocks, all_label_costs
 from m3c_md.optimize.labels import balanced_labels, class_bounds
-from m3c_md.optimize.large_margin import LargeMarginResult, relative_gap, solve_large_margin
+from m3c_md.optimize.large_margin import relative_gap, solve_large_margin
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 
 # Early rounds are solved to a gap of this much only: their labels are about to change anyway.
 COARSEST_GAP = 0.1
+# First width of the smoothing, without a rule to start from and with one.
+COLD_SMOOTHING = 2.0
+WARM_SMOOTHING = 0.25
 
 
 @dataclass(frozen=True)
@@ -90,14 +93,15 @@ def local_search(
     max_iterations : int, optional
         Overrides that of ``settings`` (for a candidate that is only being tried out).
     """
-    lower, upper = class_bounds(len(labels), settings.n_states, settings.balance)
+    bounds = class_bounds(len(labels), settings.n_states, settings.balance)
     limit = settings.max_iterations if max_iterations is None else max_iterations
-    rule, smoothing = start, 2.0 if start is None else 0.25
+    rule, smoothing = start, COLD_SMOOTHING if start is None else WARM_SMOOTHING
     accuracy = max(gap, COARSEST_GAP)
     trace: list[float] = []
-    result: LargeMarginResult
-    for iteration in range(1, limit + 1):
-        result = solve_large_margin(
+    iteration = 0
+    while True:
+        iteration += 1
+        solved = solve_large_margin(
             blocks,
             labels,
             settings.n_states,
@@ -107,15 +111,18 @@ def local_search(
             start=rule,
             smoothing=smoothing,
         )
-        rule, smoothing = result.rule, max(result.trace[-1][1], 1e-4)
-        trace.append(result.objective)
-        assigned = balanced_labels(all_label_costs(blocks, rule), lower, upper)
-        changed = int(np.count_nonzero(assigned.labels != labels))
-        if changed <= settings.tolerance and (result.gap <= gap or not result.converged):
-            return LocalOptimum(rule, labels, result.objective, result.lower_bound, iteration, True, tuple(trace))
+        rule = solved.rule
+        assigned = balanced_labels(all_label_costs(blocks, rule), *bounds)
+        n_changed = int(np.count_nonzero(assigned.labels != labels))
         penalty = 0.5 * settings.regularization * float((rule.weights**2).sum())
-        trace.append(min(penalty + assigned.cost, trace[-1]))
+        trace += [solved.objective, penalty + assigned.cost]
+        still = n_changed <= settings.tolerance and (solved.gap <= gap or not solved.converged)
+        if still or iteration == limit:
+            return LocalOptimum(
+                rule, labels, solved.objective, solved.lower_bound, iteration, still, tuple(trace)
+            )
         labels = assigned.labels
-        accuracy = float(np.clip(0.5 * changed / len(labels), gap, 0.3 * accuracy if changed == 0 else accuracy))
-        smoothing = smoothing if changed == 0 else max(smoothing, min(0.25, changed / len(labels)))
-    return LocalOptimum(result.rule, labels, result.objective, result.lower_bound, limit, False, tuple(trace))
+        share = n_changed / len(labels)
+        accuracy = max(gap, min(0.5 * share, 0.3 * accuracy))
+        # A kink that has just moved needs a wider smoothing than the one that finished the last problem.
+        smoothing = min(WARM_SMOOTHING, max(solved.smoothing, share))

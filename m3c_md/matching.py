@@ -1,0 +1,31 @@
+"""Comparison of labelings that number their states differently."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import linear_sum_assignment
+
+from m3c_md.exceptions import InputError
+
+
+def agreement(labels_a: ArrayLike, labels_b: ArrayLike, weights: ArrayLike | None = None) -> float:
+    """Return the fraction of weight on which two labelings agree after the best matching of their labels.
+
+    Examples
+    --------
+    >>> agreement([0, 0, 1, 1], [1, 1, 0, 1])
+    0.75
+    """
+    first, second = np.asarray(labels_a), np.asarray(labels_b)
+    mass = np.ones(first.shape) if weights is None else np.asarray(weights, dtype=np.float64)
+    if first.ndim != 1 or first.size == 0 or not first.shape == second.shape == mass.shape:
+        raise InputError(
+            f"need 1-d labels and weights of one length > 0, got {first.shape}, {second.shape}, {mass.shape}"
+        )
+    if not (mass >= 0).all() or not 0 < mass.sum() < np.inf:
+        raise InputError("weights must be finite, not negative and not all zero")
+    (names_a, index_a), (names_b, index_b) = (np.unique(part, return_inverse=True) for part in (first, second))
+    table = np.zeros((len(names_a), len(names_b)))
+    np.add.at(table, (index_a, index_b), mass)
+    return min(1.0, float(table[linear_sum_assignment(table, maximize=True)].sum() / table.sum()))
