@@ -6,7 +6,7 @@ A block may come from memory, from a re-read chunk or from a remote worker; only
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +17,7 @@ from m3c_md.optimize.window_loss import (
     label_tuples,
     orthonormal_contrasts,
     smoothed_losses,
+    smoothed_slopes,
 )
 
 FloatArray = NDArray[np.float64]
@@ -44,10 +45,13 @@ class WindowBlock:
     weights: FloatArray
 
 
-class WindowBlocks(Protocol):
+class RepeatedBlocks(Protocol):
     """Anything that can be iterated again and again and yields the same blocks each time."""
 
     def __iter__(self) -> Iterator[WindowBlock]: ...
+
+
+Blocks = RepeatedBlocks | list[WindowBlock]
 
 
 @dataclass(frozen=True)
@@ -65,8 +69,7 @@ class Rule:
 
     def window_scores(self, block: WindowBlock) -> FloatArray:
         """Decision function on the slices of every window, (n_slices, n_states, n_windows)."""
-        scores = self.scores(block.features)
-        return np.stack([scores[:, frames] for frames in block.windows])
+        return slice_scores(self.scores(block.features), block.windows)
 
     def moved(self, direction: Rule, length: float) -> Rule:
         """Return the rule at ``self + length * direction``."""
@@ -106,7 +109,7 @@ class PassSums:
     kinks: tuple[tuple[IntArray, NDArray[np.bool_]], ...]
 
 
-def class_sums(blocks: WindowBlocks | list[WindowBlock], labels: IntArray, n_states: int) -> ClassSums:
+def class_sums(blocks: Blocks, labels: IntArray, n_states: int) -> ClassSums:
     """Sum weights and features over the windows of each state."""
     shares = np.zeros(n_states)
     features: FloatArray | None = None
@@ -120,30 +123,86 @@ def class_sums(blocks: WindowBlocks | list[WindowBlock], labels: IntArray, n_sta
         features = part if features is None else features + part
     if features is None:
         raise ValueError("no blocks: the problem has no data")
+    if abs(shares.sum() - 1.0) > 1e-6:
+        raise ValueError(f"the weights of all blocks sum to {shares.sum():.6g}; normalise them to sum to one")
     return ClassSums(shares, features, n_slices)
 
 
-def pass_sums(
-    blocks: WindowBlocks | list[WindowBlock], labels: IntArray, rule: Rule, smoothing: float
-) -> PassSums:
-    """Evaluate losses and gradient of the smoothed empirical risk at ``rule``."""
-    total: PassSums | None = None
+def distinct_frames(windows: IntArray) -> tuple[IntArray, IntArray]:
+    """Frames that occur in some windows, and the windows renumbered to those frames.
+
+    Examples
+    --------
+    >>> [x.tolist() for x in distinct_frames(np.array([[3, 7], [7, 9]]))]
+    [[3, 7, 9], [[0, 1], [1, 2]]]
+    """
+    frames, renumbered = np.unique(windows, return_inverse=True)
+    return frames, renumbered.reshape(windows.shape).astype(np.intp)
+
+
+def thinned(blocks: Blocks, labels: IntArray, stride: int) -> tuple[list[WindowBlock], IntArray]:
+    """Every ``stride``-th window of each block as a problem of its own, with its labels."""
+    sample, chosen = [], []
     for block, own in _with_labels(blocks, labels):
-        part = _block_sums(block, own, rule, smoothing)
-        total = part if total is None else _add(total, part)
-    if total is None:
-        raise ValueError("no blocks: the problem has no data")
+        frames, windows = distinct_frames(block.windows[:, ::stride])
+        sample.append(WindowBlock(block.features[frames], windows, block.weights[::stride]))
+        chosen.append(own[::stride])
+    total = sum(float(block.weights.sum()) for block in sample)
+    return [replace(block, weights=block.weights / total) for block in sample], np.concatenate(chosen)
+
+
+def slice_scores(scores: FloatArray, windows: IntArray) -> FloatArray:
+    """Spread scores of frames (n_states, n_frames) to windows, (n_slices, n_states, n_windows)."""
+    return np.stack([scores[:, frames] for frames in windows])
+
+
+def frame_scores(blocks: Blocks, rule: Rule) -> list[FloatArray]:
+    """Scores of the frames of every block under ``rule`` (or under a direction of change of a rule)."""
+    return [rule.scores(block.features) for block in blocks]
+
+
+def pass_sums(
+    blocks: Blocks, labels: IntArray, rule: Rule, smoothing: float, scores: list[FloatArray] | None = None
+) -> PassSums:
+    """Evaluate losses and gradient of the smoothed empirical risk at ``rule``, whose ``scores`` may be known."""
+    known = frame_scores(blocks, rule) if scores is None else scores
+    parts = [
+        _block_sums(block, own, values, smoothing)
+        for (block, own), values in zip(_with_labels(blocks, labels), known, strict=True)
+    ]
+    return PassSums(
+        loss=sum(part.loss for part in parts),
+        smoothed=sum(part.smoothed for part in parts),
+        slack=sum(part.slack for part in parts),
+        violation=sum(part.violation for part in parts),
+        gradient=np.sum([part.gradient for part in parts], axis=0),
+        bias_gradient=np.sum([part.bias_gradient for part in parts], axis=0),
+        kinks=tuple(kink for part in parts for kink in part.kinks),
+    )
+
+
+def line_slope(
+    blocks: Blocks,
+    labels: IntArray,
+    scores: list[FloatArray],
+    direction: list[FloatArray],
+    length: float,
+    smoothing: float,
+) -> float:
+    """Derivative of the smoothed risk at ``scores + length * direction`` along ``direction``, from scores alone."""
+    total = 0.0
+    for (block, own), values, change in zip(_with_labels(blocks, labels), scores, direction, strict=True):
+        moved, moves = (slice_scores(x, block.windows) for x in (values + length * change, change))
+        total += float(block.weights @ smoothed_slopes(moved, moves, own, smoothing))
     return total
 
 
-def all_label_costs(blocks: WindowBlocks | list[WindowBlock], rule: Rule) -> FloatArray:
+def all_label_costs(blocks: Blocks, rule: Rule) -> FloatArray:
     """c_n H_nk for all windows and labels, (n_windows, n_states): the costs of the label step."""
     return np.concatenate([(block.weights * label_costs(rule.window_scores(block))).T for block in blocks])
 
 
-def _with_labels(
-    blocks: WindowBlocks | list[WindowBlock], labels: IntArray
-) -> Iterator[tuple[WindowBlock, IntArray]]:
+def _with_labels(blocks: Blocks, labels: IntArray) -> Iterator[tuple[WindowBlock, IntArray]]:
     """Yield every block with its share of the labels, checking that the two have the same length."""
     done = 0
     for block in blocks:
@@ -157,20 +216,8 @@ def _with_labels(
         raise ValueError(f"{len(labels)} labels for blocks with {done} or more windows; give one label per window")
 
 
-def _add(a: PassSums, b: PassSums) -> PassSums:
-    return PassSums(
-        a.loss + b.loss,
-        a.smoothed + b.smoothed,
-        a.slack + b.slack,
-        a.violation + b.violation,
-        a.gradient + b.gradient,
-        a.bias_gradient + b.bias_gradient,
-        a.kinks + b.kinks,
-    )
-
-
-def _block_sums(block: WindowBlock, labels: IntArray, rule: Rule, smoothing: float) -> PassSums:
-    losses = smoothed_losses(rule.window_scores(block), labels, smoothing)
+def _block_sums(block: WindowBlock, labels: IntArray, scores: FloatArray, smoothing: float) -> PassSums:
+    losses = smoothed_losses(slice_scores(scores, block.windows), labels, smoothing)
     per_frame = _frame_sums(block, losses.slope * block.weights)
     return PassSums(
         float(block.weights @ losses.loss),
@@ -193,9 +240,7 @@ def _frame_sums(block: WindowBlock, coefficients: FloatArray) -> FloatArray:
     return totals
 
 
-def curvature(
-    blocks: WindowBlocks | list[WindowBlock], sums: PassSums, n_states: int, smoothing: float
-) -> FloatArray:
+def curvature(blocks: Blocks, sums: PassSums, n_states: int, smoothing: float) -> FloatArray:
     """Generalised Hessian of the smoothed risk in contrast coordinates, (p, p), p = (n_states - 1)(n_features + 1).
 
     Σ c_n J_nᵀ (I_S - 11ᵀ/|S|) J_n / μ over windows with supporting tuples S. It touches only the curved windows, and
@@ -214,9 +259,7 @@ def curvature(
     return total
 
 
-def _curvature_rows(
-    block: WindowBlock, windows: IntArray, support: NDArray[np.bool_], n_states: int
-) -> FloatArray:
+def _curvature_rows(block: WindowBlock, windows: IntArray, support: NDArray[np.bool_], n_states: int) -> FloatArray:
     """Matrix A with AᵀA = Σ c_n J_nᵀ (I_S - 11ᵀ/|S|) J_n.
 
     Windows are grouped by |S|; an orthonormal basis of the contrasts among |S| tuples turns each window into |S| - 1

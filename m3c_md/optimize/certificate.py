@@ -37,9 +37,7 @@ class DualPoint:
         if slope <= 0.0:
             return self
         share = min(1.0, slope / curvature) if curvature > 0.0 else 1.0
-        return DualPoint(
-            self.violation + share * (other.violation - self.violation), self.gradient + share * change
-        )
+        return DualPoint(self.violation + share * (other.violation - self.violation), self.gradient + share * change)
 
 
 def constant_dual(classes: ClassSums) -> DualPoint:

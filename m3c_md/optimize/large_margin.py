@@ -12,12 +12,32 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from m3c_md.optimize.blocks import PassSums, Rule, WindowBlock, WindowBlocks, class_sums, curvature, pass_sums
+from m3c_md.optimize.blocks import (
+    Blocks,
+    ClassSums,
+    PassSums,
+    Rule,
+    class_sums,
+    curvature,
+    frame_scores,
+    line_slope,
+    pass_sums,
+    thinned,
+)
 from m3c_md.optimize.certificate import constant_dual, feasible_dual
 from m3c_md.optimize.window_loss import orthonormal_contrasts
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
+
+# Largest and smallest reduction of the smoothing's width at a time, and the width below which rounding rules.
+SHRINKAGE = (0.1, 0.5)
+SMALLEST_SMOOTHING = 1e-14
+# The line search ends where the derivative along the line has fallen to this share of its first value.
+FLATNESS = 0.2
+MAX_LINE_STEPS = 30
+# Windows of the sample that a cold start of a large problem begins with.
+SAMPLE_SIZE = 1500
 
 
 @dataclass(frozen=True)
@@ -30,7 +50,7 @@ class LargeMarginResult:
     objective, lower_bound : float
         β/2 |W|² + Σ c ξ at ``rule``, and the value of a feasible dual point.
     passes : int
-        How many times the data were touched.
+        How many times the scores and gradients of all frames were computed.
     converged : bool
         Whether the requested gap was reached.
     trace : list of (passes, smoothing, objective, lower_bound)
@@ -60,7 +80,7 @@ def relative_gap(objective: float, lower_bound: float) -> float:
 
 
 def solve_large_margin(
-    blocks: WindowBlocks | list[WindowBlock],
+    blocks: Blocks,
     labels: IntArray,
     n_states: int,
     regularization: float,
@@ -68,7 +88,7 @@ def solve_large_margin(
     bias: bool = True,
     tolerance: float = 1e-4,
     start: Rule | None = None,
-    smoothing: float = 2.0,
+    smoothing: float = 0.5,
     max_passes: int = 500,
 ) -> LargeMarginResult:
     """Solve the large-margin problem for fixed labels to a certified relative duality gap.
@@ -95,6 +115,7 @@ def solve_large_margin(
     Examples
     --------
     >>> import numpy as np
+    >>> from m3c_md.optimize.blocks import WindowBlock
     >>> x = np.array([[-1.0], [-2.0], [1.0], [2.0]])
     >>> block = WindowBlock(x, np.arange(4)[None], np.full(4, 0.25))
     >>> result = solve_large_margin([block], np.array([0, 0, 1, 1]), 2, 0.01)
@@ -105,52 +126,95 @@ def solve_large_margin(
     if not (classes.shares > 0.0).all():
         empty = int(np.argmin(classes.shares))
         raise ValueError(f"state {empty} has no window of positive weight; give every state at least one")
+    if start is None and len(labels) >= 4 * SAMPLE_SIZE:
+        start, smoothing = _sample_start(blocks, labels, classes, regularization, bias, smoothing)
     zero = Rule(np.zeros_like(classes.features), np.zeros(n_states))
     rule = zero if start is None else _centered(start, bias)
-
-    def evaluate(at: Rule, width: float) -> PassSums:
-        return pass_sums(blocks, labels, at, width)
-
+    scores = frame_scores(blocks, rule)
+    sums = pass_sums(blocks, labels, rule, smoothing, scores)
     dual = constant_dual(classes)
-    sums = evaluate(rule, smoothing)
-    passes = 2
     best_rule, best = rule, np.inf
     trace: list[tuple[int, float, float, float]] = []
+    passes = 1
     while True:
-        penalty = 0.5 * regularization * float((rule.weights**2).sum())
-        if penalty + sums.loss < best:
-            best_rule, best = rule, penalty + sums.loss
+        objective = 0.5 * regularization * float((rule.weights**2).sum()) + sums.loss
+        if objective < best:
+            best_rule, best = rule, objective
         dual = dual.improved_by(feasible_dual(sums, classes, bias=bias), regularization)
         lower_bound = dual.value(regularization)
         trace.append((passes, smoothing, best, lower_bound))
-        if relative_gap(best, lower_bound) <= tolerance or passes >= max_passes or smoothing < 1e-14:
+        if relative_gap(best, lower_bound) <= tolerance or passes >= max_passes or smoothing < SMALLEST_SMOOTHING:
             break
-        if penalty + sums.loss - lower_bound <= 4.0 * sums.slack:
+        if objective - lower_bound <= 4.0 * sums.slack:
             # What is left is mostly the smoothing's own error: time for a smaller width.
-            smoothing *= np.clip(0.5 * tolerance * best / sums.slack, 0.1, 0.5)
-            sums = evaluate(rule, smoothing)
-            passes += 1
+            wanted = 0.5 * tolerance * best / sums.slack
+            smoothing *= float(np.clip(wanted, *SHRINKAGE))
+            sums = pass_sums(blocks, labels, rule, smoothing, scores)
         hessian = curvature(blocks, sums, n_states, smoothing)
         direction, slope = _newton_direction(rule, sums, hessian, regularization, bias)
-        value = penalty + sums.smoothed
-        length = 1.0
-        while passes < max_passes:
-            trial = rule.moved(direction, length)
-            trial_sums = evaluate(trial, smoothing)
-            passes += 1
-            trial_value = 0.5 * regularization * float((trial.weights**2).sum()) + trial_sums.smoothed
-            if trial_value <= value + 1e-4 * length * slope:
-                rule, sums = trial, trial_sums
-                break
-            # Minimiser of the parabola through value, slope and trial value, kept within a safe range.
-            parabola = -0.5 * slope * length**2 / (trial_value - value - slope * length)
-            length = float(np.clip(parabola, 0.1 * length, 0.5 * length))
-            if length < 1e-10:  # no descent left in floating point: only a smaller width can help
-                smoothing *= 0.25
-                sums = evaluate(rule, smoothing)
-                passes += 1
-                break
+        change = frame_scores(blocks, direction)
+        length = _line_search(blocks, labels, rule, direction, scores, change, slope, smoothing, regularization)
+        passes += 1
+        if length > 0.0:
+            rule = rule.moved(direction, length)
+            scores = [values + length * part for values, part in zip(scores, change, strict=True)]
+        else:  # no descent left in floating point: only a smaller width can help
+            smoothing *= SHRINKAGE[0]
+        sums = pass_sums(blocks, labels, rule, smoothing, scores)
     return LargeMarginResult(best_rule, best, lower_bound, passes, relative_gap(best, lower_bound) <= tolerance, trace)
+
+
+def _sample_start(
+    blocks: Blocks, labels: IntArray, classes: ClassSums, regularization: float, bias: bool, smoothing: float
+) -> tuple[Rule | None, float]:
+    """Solve the problem on a sample of the windows: most of the way at a small part of the cost."""
+    n_states = len(classes.shares)
+    sample, chosen = thinned(blocks, labels, len(labels) // SAMPLE_SIZE)
+    if np.bincount(chosen, minlength=n_states).min() == 0:
+        return None, smoothing
+    found = solve_large_margin(sample, chosen, n_states, regularization, bias=bias, tolerance=1e-2, smoothing=smoothing)
+    return found.rule, found.smoothing
+
+
+def _line_search(
+    blocks: Blocks,
+    labels: IntArray,
+    rule: Rule,
+    direction: Rule,
+    scores: list[FloatArray],
+    change: list[FloatArray],
+    slope: float,
+    smoothing: float,
+    regularization: float,
+) -> float:
+    """Length along the direction at which the smoothed objective is nearly flat; zero if it does not descend.
+
+    Far from the optimum few windows are curved, Newton's step is then far too long, and merely asking for some
+    descent would let it through. The derivative along the line rises monotonically and costs no feature product.
+    """
+    across = regularization * float((rule.weights * direction.weights).sum())
+    along = regularization * float((direction.weights**2).sum())
+
+    def derivative(length: float) -> float:
+        return across + length * along + line_slope(blocks, labels, scores, change, length, smoothing)
+
+    low, high = (0.0, slope), (np.inf, np.inf)
+    length = 1.0
+    for _ in range(MAX_LINE_STEPS):
+        value = derivative(length)
+        if abs(value) <= FLATNESS * abs(slope):
+            return length
+        if value < 0.0:
+            low = (length, value)
+        else:
+            high = (length, value)
+        if np.isinf(high[0]):
+            length *= 2.0
+        else:
+            secant = (high[1] * low[0] - low[1] * high[0]) / (high[1] - low[1])
+            inset = 0.1 * (high[0] - low[0])
+            length = float(np.clip(secant, low[0] + inset, high[0] - inset))
+    return low[0]
 
 
 def _centered(rule: Rule, bias: bool) -> Rule:

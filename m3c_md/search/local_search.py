@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from m3c_md.optimize.blocks import Rule, WindowBlock, WindowBlocks, all_label_costs
+from m3c_md.optimize.blocks import Blocks, Rule, all_label_costs
 from m3c_md.optimize.labels import balanced_labels, class_bounds
 from m3c_md.optimize.large_margin import relative_gap, solve_large_margin
 
@@ -17,7 +17,7 @@ IntArray = NDArray[np.intp]
 # Early rounds are solved to a gap of this much only: their labels are about to change anyway.
 COARSEST_GAP = 0.1
 # First width of the smoothing, without a rule to start from and with one.
-COLD_SMOOTHING = 2.0
+COLD_SMOOTHING = 0.5
 WARM_SMOOTHING = 0.25
 
 
@@ -66,7 +66,7 @@ class LocalOptimum:
 
 
 def local_search(
-    blocks: WindowBlocks | list[WindowBlock],
+    blocks: Blocks,
     labels: IntArray,
     settings: SearchSettings,
     *,
@@ -118,9 +118,7 @@ def local_search(
         trace += [solved.objective, penalty + assigned.cost]
         still = n_changed <= settings.tolerance and (solved.gap <= gap or not solved.converged)
         if still or iteration == limit:
-            return LocalOptimum(
-                rule, labels, solved.objective, solved.lower_bound, iteration, still, tuple(trace)
-            )
+            return LocalOptimum(rule, labels, solved.objective, solved.lower_bound, iteration, still, tuple(trace))
         labels = assigned.labels
         share = n_changed / len(labels)
         accuracy = max(gap, min(0.5 * share, 0.3 * accuracy))

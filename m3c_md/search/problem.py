@@ -83,9 +83,7 @@ def prepare_problem(
     columns = column_scale(data.frames, scale)
     n_partitions = N_PARTITIONS if reweight else int("pcca" in starts or "lumping" in starts)
     partitions = [find_microstates(data, columns, rng) for _ in range(n_partitions)]
-    weights = (
-        relaxed_weights(partitions, data.horizon) if reweight else np.full(data.n_windows, 1.0 / data.n_windows)
-    )
+    weights = relaxed_weights(partitions, data.horizon) if reweight else np.full(data.n_windows, 1.0 / data.n_windows)
     coarse = None
     if any(start.startswith("relaxation") for start in starts):
         coarse = k_medoids(joined_slices(data, columns), min(n_coarse, data.n_windows), rng)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from m3c_md.optimize.blocks import Rule, WindowBlock
+from m3c_md.optimize.blocks import Rule, WindowBlock, distinct_frames
 from m3c_md.optimize.feature_map import FourierMap
 
 FloatArray = NDArray[np.float64]
@@ -55,9 +55,9 @@ def windows_of_trajectories(trajectories: Sequence[FloatArray], lagtime: int, n_
     lengths = np.array([len(x) for x in trajectories])
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
     reach = (n_slices - 1) * lagtime
-    first = np.concatenate(
-        [np.arange(s, s + max(n - reach, 0)) for s, n in zip(starts, lengths, strict=True)]
-    ).astype(np.intp)
+    first = np.concatenate([np.arange(s, s + max(n - reach, 0)) for s, n in zip(starts, lengths, strict=True)]).astype(
+        np.intp
+    )
     windows = np.stack([first + i * lagtime for i in range(n_slices)])
     used = lengths[lengths > reach]
     horizon = max(1, int(np.median(used)) // lagtime) if len(used) else 0
@@ -120,8 +120,7 @@ class FeatureBlocks:
         windows = data.windows if chosen is None else data.windows[:, chosen]
         self.weights = weights / weights.sum()
         self._parts = [
-            _frames_and_windows(windows[:, start : start + BLOCK_SIZE])
-            for start in range(0, windows.shape[1], BLOCK_SIZE)
+            distinct_frames(windows[:, start : start + BLOCK_SIZE]) for start in range(0, windows.shape[1], BLOCK_SIZE)
         ]
         n_rows = sum(len(frames) for frames, _ in self._parts)
         keep = n_rows * feature_map.n_features * 8 <= FEATURE_CACHE_BYTES
@@ -139,9 +138,3 @@ class FeatureBlocks:
     def slice_states(self, rule: Rule) -> IntArray:
         """State of every slice of every window under ``rule``, (n_slices, n_windows)."""
         return np.concatenate([rule.scores(b.features).argmax(axis=0)[b.windows] for b in self], axis=1)
-
-
-def _frames_and_windows(windows: IntArray) -> tuple[IntArray, IntArray]:
-    """Distinct frames of some windows, and the windows renumbered to those frames."""
-    frames, renumbered = np.unique(windows, return_inverse=True)
-    return frames, renumbered.reshape(windows.shape).astype(np.intp)

@@ -342,6 +342,12 @@ def test_number_of_labels_must_fit(n_labels):
         solve_large_margin([block], np.resize(labels, n_labels), 3, 0.1)
 
 
+def test_weights_that_do_not_sum_to_one_are_refused():
+    block = WindowBlock(np.eye(2), np.arange(2)[None], np.full(2, 0.05))
+    with pytest.raises(ValueError, match=r"sum to 0\.1; normalise"):
+        solve_large_margin([block], np.arange(2), 2, 1.0)
+
+
 def test_no_blocks():
     with pytest.raises(ValueError, match="no data"):
         solve_large_margin([], np.zeros(0, dtype=np.intp), 2, 0.1)

@@ -1,0 +1,58 @@
+"""Small metastable series with known states, and models of them that many tests share."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from m3c_md import M3C, M3CModel
+
+
+class Wells(NamedTuple):
+    """A time series and the hidden state of each of its frames."""
+
+    frames: NDArray[np.float64]
+    states: NDArray[np.intp]
+
+
+def hidden_markov_wells(n_frames: int, n_states: int, seed: int = 0, *, stay: float = 0.97) -> Wells:
+    """Gaussian clouds on a circle, far apart, between which a Markov chain jumps; read-only arrays."""
+    rng = np.random.default_rng(seed)
+    angle = 2.0 * np.pi * np.arange(n_states) / n_states
+    jumps = np.where(rng.random(n_frames) < stay, 0, rng.integers(1, n_states, n_frames))
+    states = np.cumsum(jumps) % n_states
+    centres = 1.5 * np.column_stack([np.cos(angle), np.sin(angle)])
+    frames = centres[states] + 0.25 * rng.normal(size=(n_frames, 2))
+    frames.flags.writeable = states.flags.writeable = False
+    return Wells(frames, states)
+
+
+def quick(n_states: int, **changes: Any) -> M3C:
+    """Estimator with a search of a single candidate: a fit takes a fraction of a second."""
+    return M3C(n_states, **{"bandwidth": 1.0, "starts": ("kinetic",), "random_state": 0, **changes})
+
+
+@pytest.fixture(scope="session")
+def two_wells() -> Wells:
+    return hidden_markov_wells(400, 2)
+
+
+@pytest.fixture(scope="session")
+def three_wells() -> Wells:
+    return hidden_markov_wells(600, 3)
+
+
+@pytest.fixture(scope="session")
+def three_state_model(three_wells: Wells) -> M3CModel:
+    model: M3CModel = quick(3).fit_fetch(three_wells.frames)
+    return model
+
+
+@pytest.fixture(scope="session")
+def searched_model(three_wells: Wells) -> M3CModel:
+    """Model of a search over two starts and three bandwidths."""
+    model: M3CModel = quick(3, bandwidth=(0.5, 1.0, 2.0), starts=("kinetic", "kmeans")).fit_fetch(three_wells.frames)
+    return model

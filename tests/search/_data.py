@@ -1,0 +1,64 @@
+"""Small metastable series whose hidden states are known."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from m3c_md.search.local_search import SearchSettings
+from m3c_md.search.problem import prepare_problem
+from m3c_md.search.windows import windows_of_trajectories
+
+TRIANGLE = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
+
+
+def switching(lengths, rng, centers=TRIANGLE, spread=0.5, stay=0.98):
+    """Trajectories that jump between Gaussian wells, and the well of every frame; `spread` may differ by column."""
+    n_states = len(centers)
+    trajectories, wells = [], []
+    for number, length in enumerate(lengths):
+        jumps = np.where(rng.random(length) < stay, 0, rng.integers(1, n_states, size=length))
+        jumps[0] = number
+        well = np.cumsum(jumps) % n_states
+        wells.append(well)
+        trajectories.append(centers[well] + spread * rng.normal(size=(length, centers.shape[1])))
+    return trajectories, wells
+
+
+def slow_and_wide(lengths, rng, stay=0.98):
+    """Two wells apart in the first column, with a second column that is much wider but forgets at once.
+
+    Geometry alone sees the second column only: its two lobes lie farther apart than the wells.
+    """
+    trajectories, wells = switching(lengths, rng, np.array([[-1.0, 0.0], [1.0, 0.0]]), np.array([0.3, 0.5]), stay)
+    for frames in trajectories:
+        frames[:, 1] += rng.choice([-3.0, 3.0], size=len(frames))
+    return trajectories, wells
+
+
+def problem_of(
+    trajectories,
+    n_states,
+    seed=0,
+    *,
+    starts=("lumping",),
+    lagtime=1,
+    n_slices=2,
+    n_features=40,
+    regularization=3e-3,
+    balance=(0.01, 0.99),
+    reweight=False,
+    n_coarse=12,
+    max_iterations=100,
+):
+    """A search problem with settings small enough for tests."""
+    return prepare_problem(
+        windows_of_trajectories(trajectories, lagtime, n_slices),
+        SearchSettings(n_states, regularization, balance, max_iterations=max_iterations),
+        np.random.default_rng(seed),
+        starts=starts,
+        n_features=n_features,
+        feature_kind="orthogonal",
+        scale="none",
+        reweight=reweight,
+        n_coarse=n_coarse,
+    )

@@ -1,0 +1,140 @@
+"""The house of the design notes: who may import whom, what is light to import, what is documented."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import m3c_md
+
+PACKAGE = Path(m3c_md.__file__).parent
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "data" not in path.relative_to(PACKAGE).parts)
+
+# Room -> rooms that it may import besides itself. Data flows left to right; everybody may raise the package's errors.
+LEFT_OF: dict[str, set[str]] = {
+    "exceptions": set(),
+    "inputs": {"exceptions"},
+    "matching": {"exceptions"},
+    "systems": {"exceptions", "matching"},
+    "features": {"exceptions", "inputs"},
+    "optimize": {"exceptions"},
+    "search": {"exceptions", "matching", "optimize"},
+    "clustering": {"exceptions", "inputs", "matching", "optimize", "search"},
+    "validation": {"exceptions", "inputs", "matching", "optimize", "search", "clustering"},
+    "plots": {"exceptions", "inputs", "matching", "clustering", "validation"},
+}
+# The front doors see the whole house.
+FRONT_DOORS = {"__init__", "__main__", "cli"}
+# Slow to import, or not installed everywhere: only inside functions.
+HEAVY = {"cvxpy", "ortools", "highspy", "scs", "clarabel", "matplotlib", "pandas", "dask", "distributed", "openmm"}
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def room_of(path: Path) -> str:
+    top = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    return "systems" if top.startswith("systems") else top
+
+
+def imported(nodes: list[ast.stmt] | list[ast.AST]) -> set[str]:
+    """Absolute names of everything that some import statements bring in."""
+    names: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute, so that one can see where a name lives"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def at_import_time(tree: ast.Module) -> list[ast.AST]:
+    """All nodes that run when the module is imported: not inside a function or a TYPE_CHECKING block."""
+    nodes: list[ast.AST] = []
+    todo: list[ast.AST] = [tree]
+    while todo:
+        node = todo.pop()
+        nodes.append(node)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            todo += node.orelse
+            continue
+        todo += list(ast.iter_child_nodes(node))
+    return nodes
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+class TestEveryModule:
+    def test_imports_only_rooms_to_its_left(self, path: Path) -> None:
+        room = room_of(path)
+        if room in FRONT_DOORS:
+            return
+        assert room in LEFT_OF, f"{name_of(path)} is in no room of the house; decide what it may import"
+        names = imported(list(ast.walk(ast.parse(path.read_text()))))
+        own = {name.split(".")[1] for name in names if name.startswith("m3c_md.")}
+        rooms = {"systems" if name.startswith("systems") else name for name in own}
+        assert rooms <= LEFT_OF[room] | {room}
+
+    def test_loads_no_heavy_package_when_imported(self, path: Path) -> None:
+        roots = {name.partition(".")[0] for name in imported(at_import_time(ast.parse(path.read_text())))}
+        assert not roots & HEAVY
+        assert "mdtraj" not in roots or room_of(path) == "features"
+
+    def test_documents_everything_public(self, path: Path) -> None:
+        tree = ast.parse(path.read_text())
+        assert ast.get_docstring(tree), "the module itself"
+        definitions = (ast.FunctionDef, ast.ClassDef)
+        public = [node for node in tree.body if isinstance(node, definitions) and not node.name.startswith("_")]
+        members = [
+            member
+            for owner in public
+            if isinstance(owner, ast.ClassDef)
+            for member in owner.body
+            if isinstance(member, definitions) and not member.name.startswith("_")
+        ]
+        assert [node.name for node in public + members if not ast.get_docstring(node)] == []
+
+    def test_stays_small_enough_to_read(self, path: Path) -> None:
+        assert len(path.read_text().splitlines()) <= 400
+
+
+def loaded_after(statement: str) -> set[str]:
+    """Top-level packages in memory after a statement in a fresh interpreter."""
+    code = f"import sys, json\n{statement}\nprint(json.dumps(sorted({{m.partition('.')[0] for m in sys.modules}})))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=PACKAGE.parent, capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+class TestFrontDoor:
+    def test_importing_the_package_loads_nothing(self) -> None:
+        assert not loaded_after("import m3c_md") & (
+            HEAVY | {"deeptime", "sklearn", "scipy", "numpy", "mdtraj", "joblib"}
+        )
+
+    def test_the_estimator_loads_no_solver_and_no_plots(self) -> None:
+        # deeptime brings matplotlib and pandas along; that is its affair, but we add nothing to it.
+        ours = loaded_after("from m3c_md import M3C; M3C(2)") - loaded_after("import deeptime.base")
+        assert not ours & (HEAVY | {"mdtraj"})
+
+    def test_every_promised_name_exists(self) -> None:
+        assert set(m3c_md.__all__) <= set(dir(m3c_md))
+        assert all(getattr(m3c_md, name).__name__ == name for name in m3c_md.__all__)
+
+    def test_an_unknown_name_is_an_attribute_error(self) -> None:
+        with pytest.raises(AttributeError, match="nonsense"):
+            _ = m3c_md.nonsense
+
+    def test_version_is_that_of_the_project(self) -> None:
+        project = PACKAGE.parent / "pyproject.toml"
+        if not project.exists():
+            pytest.skip("an installed package has no pyproject.toml beside it")
+        assert m3c_md.__version__ == tomllib.loads(project.read_text())["project"]["version"]

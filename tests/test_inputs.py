@@ -1,0 +1,165 @@
+"""Checks of user input: what passes unharmed, what is refused and in which words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from deeptime.base import InputFormatError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from m3c_md.exceptions import InputError, ShortTrajectoryWarning
+from m3c_md.inputs import (
+    as_time_lagged_pair,
+    as_trajectories,
+    as_trajectory,
+    check_choice,
+    check_integer,
+    check_positive,
+    drop_short,
+    is_list_of_arrays,
+)
+
+few_examples = settings(deadline=None, max_examples=30, derandomize=True)
+
+
+def test_input_errors_are_what_deeptime_users_catch() -> None:
+    assert issubclass(InputError, InputFormatError)
+    assert issubclass(InputError, ValueError)
+
+
+class TestAsTrajectory:
+    def test_a_good_array_is_passed_on_without_a_copy(self) -> None:
+        x = np.zeros((5, 2))
+        assert as_trajectory(x) is x
+
+    def test_a_series_of_numbers_becomes_one_column(self) -> None:
+        assert as_trajectory(np.arange(4)).tolist() == [[0.0], [1.0], [2.0], [3.0]]
+
+    @pytest.mark.parametrize("dtype", ["f2", "f4", ">f8", "i1", "u8", "?", "g"])
+    def test_any_real_dtype_becomes_native_float64(self, dtype: str) -> None:
+        x = as_trajectory(np.array([[0, 1], [1, 1]], dtype=dtype))
+        assert x.dtype == np.float64
+        assert x.dtype.isnative
+        assert x.tolist() == [[0.0, 1.0], [1.0, 1.0]]
+
+    def test_a_data_frame_is_its_values(self) -> None:
+        table = pd.DataFrame({"a": [1, 2], "b": [0.5, 1.5]}, index=[10, 20])
+        assert as_trajectory(table).tolist() == [[1.0, 0.5], [2.0, 1.5]]
+
+    def test_a_sum_that_overflows_is_not_taken_for_a_bad_frame(self) -> None:
+        with np.errstate(over="ignore"):
+            assert as_trajectory(np.full((10, 1), 1e308)).shape == (10, 1)
+
+    @few_examples
+    @given(
+        shape=st.tuples(st.integers(1, 20), st.integers(1, 4)),
+        place=st.integers(0, 10_000),
+        bad=st.sampled_from([np.nan, np.inf, -np.inf]),
+    )
+    def test_the_first_bad_frame_is_named(self, shape: tuple[int, int], place: int, bad: float) -> None:
+        x = np.zeros(shape)
+        x.flat[place % x.size] = bad
+        frame, column = np.unravel_index(place % x.size, shape)
+        with pytest.raises(InputError, match=rf"trajectory 3 holds {bad} at frame {frame}, column {column}; .*repair"):
+            as_trajectory(x, "trajectory 3")
+
+    def test_infinities_that_cancel_are_found(self) -> None:
+        with pytest.raises(InputError, match="frame 0, column 0"):
+            as_trajectory(np.array([[np.inf, -np.inf]]))
+
+
+class TestAsTrajectories:
+    def test_one_array_is_a_list_of_one(self) -> None:
+        x = np.zeros((3, 2))
+        (only,) = as_trajectories(x)
+        assert only is x
+
+    def test_trajectories_may_differ_in_length_and_kind(self) -> None:
+        result = as_trajectories([np.zeros((3, 2)), [[1, 2]], pd.DataFrame(np.ones((2, 2)))])
+        assert [len(x) for x in result] == [3, 1, 2]
+
+    def test_columns_are_compared_with_those_of_the_model(self) -> None:
+        with pytest.raises(InputError, match=r"trajectory 1 has 3 columns, but the model was fitted to 2; featurise"):
+            as_trajectories([np.zeros((3, 2)), np.zeros((3, 3))], n_columns=2)
+
+
+@pytest.mark.parametrize(
+    ("data", "answer"),
+    [
+        (np.zeros((4, 2)), False),
+        (np.zeros((3, 4, 2)), False),
+        (pd.DataFrame({"a": [1.0]}), False),
+        ([0.0, 1.0], False),
+        ([np.float64(0.0), np.int32(1)], False),
+        ([[0.0, 1.0], [2.0, 3.0]], False),
+        (((0.0, 1.0), (2.0, 3.0)), False),
+        ([], True),
+        ([np.zeros(3)], True),
+        ([np.zeros((3, 1)), np.zeros((2, 1))], True),
+        ((np.zeros(3), np.zeros(3)), True),
+        ([pd.DataFrame({"a": [1.0]})], True),
+        ([[[0.0], [1.0]], [[2.0]]], True),
+    ],
+)
+def test_is_list_of_arrays(data: Any, answer: bool) -> None:
+    assert is_list_of_arrays(data) is answer
+
+
+class TestTimeLaggedPair:
+    def test_a_pair_of_equal_shape_passes(self) -> None:
+        x, y = as_time_lagged_pair((np.arange(3), [4, 5, 6]))
+        assert x.shape == y.shape == (3, 1)
+
+    def test_the_bad_half_is_named(self) -> None:
+        with pytest.raises(InputError, match=r"Y of the pair \(X, Y\) holds nan at frame 1"):
+            as_time_lagged_pair((np.zeros(2), [0.0, np.nan]))
+
+
+class TestDropShort:
+    def test_nothing_to_drop_nothing_said(self) -> None:
+        x = [np.zeros((3, 1)), np.zeros((4, 1))]
+        assert drop_short(x, 2) == x
+
+    def test_short_ones_are_counted(self) -> None:
+        x = [np.zeros((n, 1)) for n in (3, 6, 5, 9)]
+        with pytest.warns(ShortTrajectoryWarning, match=r"2 of 4 trajectories .*lagtime=5.*shorter lag time"):
+            kept = drop_short(x, 5)
+        assert [len(k) for k in kept] == [6, 9]
+
+    def test_one_must_remain(self) -> None:
+        with pytest.raises(InputError, match=r"lagtime=7 .* at least 8 frames, but the longest has 7; .*shorter"):
+            drop_short([np.zeros((7, 1)), np.zeros((2, 1))], 7)
+
+
+class TestParameters:
+    @pytest.mark.parametrize("value", [2, np.int64(2), np.uint8(2)])
+    def test_whole_numbers(self, value: Any) -> None:
+        assert check_integer("n", value, 2) == 2
+        assert type(check_integer("n", value, 2)) is int
+
+    @pytest.mark.parametrize("value", [1, -3, 2.0, 2.5, "2", None, True, np.True_, np.nan, [2], 2j])
+    def test_not_whole_or_too_small(self, value: Any) -> None:
+        with pytest.raises(InputError, match=r"^n=.* must be a whole number of at least 2$"):
+            check_integer("n", value, 2)
+
+    @pytest.mark.parametrize("value", [1, 0.5, np.float32(0.5), np.int64(3)])
+    def test_positive_numbers(self, value: Any) -> None:
+        assert check_positive("x", value) == value
+        assert type(check_positive("x", value)) is float
+
+    @pytest.mark.parametrize("value", [0, -1, np.nan, np.inf, "1", None, True, [1.0], 1j])
+    def test_not_positive(self, value: Any) -> None:
+        with pytest.raises(InputError, match=r"^x=.* must be a positive finite number$"):
+            check_positive("x", value)
+
+    def test_known_choice(self) -> None:
+        check_choice("colour", "red", ("red", "green"))
+
+    @pytest.mark.parametrize("value", ["Red", "", None, 1, ["red"]])
+    def test_unknown_choice_lists_the_known_ones(self, value: Any) -> None:
+        with pytest.raises(InputError, match=r"^colour=.* is not known; choose one of 'red', 'green'$"):
+            check_choice("colour", value, ("red", "green"))
