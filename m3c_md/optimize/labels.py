@@ -297,7 +297,11 @@ def _min_cost_flow(
     supplies: NDArray[np.int64],
 ) -> NDArray[np.int64]:
     """Optimal flow on each arc for non-negative costs, rounded as finely as the solver's range allows."""
-    from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
+    try:
+        from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
+    except ImportError:
+        # After cvxpy has loaded its own HiGHS, OR-tools cannot be loaded in the same process (symbol clash).
+        return _flow_by_linear_program(tails, heads, capacities, costs, supplies)
 
     n_nodes = len(supplies)
     bits = min(_MAX_COST_BITS, _COST_BITS - n_nodes.bit_length())
@@ -314,3 +318,25 @@ def _min_cost_flow(
         raise SolverError(f"The min-cost flow of the label step over {n_nodes} nodes ended with status {status}.")
     flows: NDArray[np.int64] = network.flows(arcs)
     return flows
+
+
+def _flow_by_linear_program(
+    tails: NDArray[np.intp],
+    heads: NDArray[np.intp],
+    capacities: NDArray[np.int64],
+    costs: NDArray[np.float64],
+    supplies: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """The same flow by the simplex method: slower, but its vertices are integral all the same."""
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_array
+
+    arcs = np.arange(len(tails))
+    ends = (np.concatenate([tails, heads]), np.concatenate([arcs, arcs]))
+    incidence = coo_array((np.repeat([1.0, -1.0], len(tails)), ends), shape=(len(supplies), len(tails)))
+    bounds = np.column_stack([np.zeros(len(tails)), capacities])
+    largest = float(costs.max(initial=0.0)) or 1.0
+    result = linprog(costs / largest, A_eq=incidence.tocsr(), b_eq=supplies, bounds=bounds, method="highs-ds")
+    if result.status != 0:
+        raise SolverError(f"The linear program of the label step ended with status {result.status}: {result.message}")
+    return np.asarray(np.rint(result.x), dtype=np.int64)

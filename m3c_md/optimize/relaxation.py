@@ -17,6 +17,7 @@ alone, `solve_relaxation`; `solve_full_relaxation` solves the whole programme an
 from __future__ import annotations
 
 import itertools
+import logging
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -335,8 +336,13 @@ def _linear_constraints(M: Any, feasible: _Relations) -> list[Any]:
 
 def _cvxpy() -> Any:
     """Import cvxpy only when a problem is solved (it is slow), and untyped (its own hints lack most functions)."""
-    import cvxpy
-
+    # If OR-tools was loaded first, cvxpy cannot load HiGHS and logs so; nobody here needs that solver.
+    logger = logging.getLogger("__cvxpy__")
+    was_disabled, logger.disabled = logger.disabled, True
+    try:
+        import cvxpy
+    finally:
+        logger.disabled = was_disabled
     return cvxpy
 
 

@@ -113,6 +113,7 @@ def plot_candidates(model: M3CModel, *, ax: Any = None) -> Any:
     matplotlib axes
     """
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axis = plt.subplots(figsize=(5.0, 4.2), layout="constrained")[1] if ax is None else ax
     table = model.candidates
@@ -130,5 +131,10 @@ def plot_candidates(model: M3CModel, *, ax: Any = None) -> Any:
             axis.plot(part["bandwidth"], part["score"], marker, ms=6, mfc=face, mec=color, zorder=3)
     axis.scatter(table["bandwidth"][0], table["score"][0], s=140, facecolors="none", edgecolors="black", zorder=4)
     axis.set(xscale="log", yscale="log", xlabel="bandwidth σ (units of the data)", ylabel="score (lower is better)")
+    axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    for one in (axis.xaxis, axis.yaxis):
+        one.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        one.set_minor_formatter(NullFormatter())
     axis.legend(title="start", fontsize="small", loc="best")
     return axis

@@ -1,35 +1,50 @@
 """Candidates: one local optimum per start and bandwidth, judged on few windows first and on all at the end.
 
-All bandwidths and starts are tried on a small sample of windows; the better ones go on to larger samples, warm
-started from where they stood (successive halving), and the last ones to all the data. So the search costs little
-more than the winner's own optimisation.
+All starts are tried at some bandwidths on a small sample of windows. The best clearly different decompositions that
+they lead to are then tried at all bandwidths; the better of those go on to larger samples, warm started from where
+they stood (successive halving), and the last ones to all the data. So the search costs little more than the winner's
+own optimisation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import get_args
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-from m3c_md.exceptions import DegenerateSolutionError
 from m3c_md.optimize.blocks import Rule, all_label_costs
 from m3c_md.optimize.labels import balanced_labels, class_bounds
-from m3c_md.optimize.window_loss import window_losses
-from m3c_md.search.local_search import LocalOptimum, SearchSettings, local_search
+from m3c_md.search.local_search import SearchSettings, local_search
 from m3c_md.search.problem import BandwidthStart, SearchProblem
-from m3c_md.search.starts import bandwidth_start, shared_starts
-from m3c_md.search.windows import BLOCK_SIZE, FeatureBlocks, equally_spaced, matched_share
+from m3c_md.search.selection import (
+    Candidate,
+    Selection,
+    agree,
+    choose,
+    frame_populations,
+    judge,
+    least_share,
+    nothing_left,
+)
+from m3c_md.search.starts import SAME_DECOMPOSITION, bandwidth_start, shared_starts
+from m3c_md.search.windows import FeatureBlocks, equally_spaced
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
-Selection = Literal["objective", "class-averaged"]
 Report = Callable[[int], object]
+Start = str | IntArray
+Trials = dict[float, list["Trial"]]
 
 # (windows, candidates that go on): all candidates meet the first sample, the survivors the next, ...
 RUNGS = ((2000, 6), (6000, 3), (20_000, 2))
+# Bandwidths at which all starts are tried, and decompositions that then meet the other bandwidths.
+N_SCOUTS = 2
+N_DECOMPOSITIONS = 3
+# A decomposition that scores worse than the best by more than this factor is not tried at other bandwidths.
+HOPELESS = 1.5
 # Accuracy of the large-margin problem for a candidate that may still be dropped.
 TRIAL_GAP = 1e-2
 TRIAL_ITERATIONS = 30
@@ -38,41 +53,7 @@ KINETIC_WINDOWS = 20_000
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """A (start, bandwidth) and how far it came.
-
-    Attributes
-    ----------
-    start, bandwidth : str, float
-    optimum : LocalOptimum
-        On ``n_windows`` windows.
-    score : float
-        What selection minimises.
-    populations : (n_states,) array
-        Share of the frames that the rule gives to each state.
-    metastability : float
-        Weighted Q of the rule on the windows it was fitted to.
-    n_windows : int
-    fate : str
-        "winner", "finalist", "degenerate: ...", "same as ...", "dropped: ...".
-    """
-
-    start: str
-    bandwidth: float
-    optimum: LocalOptimum
-    score: float
-    populations: FloatArray
-    metastability: float
-    n_windows: int
-    fate: str = ""
-
-    def is_degenerate(self, balance: tuple[float, float]) -> bool:
-        """Whether the rule gives some state fewer frames than the balance demands of the labels."""
-        return bool(self.populations.min() < balance[0])
-
-
-@dataclass(frozen=True)
-class _Trial:
+class Trial:
     """One candidate to be optimised: from labels, or from the rule it reached before."""
 
     start: str
@@ -83,10 +64,10 @@ class _Trial:
 def search(
     problem: SearchProblem,
     bandwidths: Sequence[float],
-    starts: Sequence[str | IntArray],
+    starts: Sequence[Start],
     *,
     selection: Selection,
-    seed: np.random.SeedSequence,
+    seed: int,
     gap: float = 1e-4,
     halving: bool = True,
     n_jobs: int | None = None,
@@ -98,16 +79,17 @@ def search(
     ----------
     problem : SearchProblem
     bandwidths : sequence of float
+        In rising order.
     starts : sequence of str or (n_windows,) label arrays
         Names of starts, or window labels to start from.
     selection : "objective" or "class-averaged"
         What the winner minimises among the candidates that are not degenerate, see `score`.
-    seed : numpy.random.SeedSequence
+    seed : int
         Every (start, bandwidth) has its own stream: results depend neither on order nor on ``n_jobs``.
     gap : float
         Relative duality gap of the winner.
     halving : bool
-        Whether most candidates are judged on samples only; otherwise all go to the end on all windows.
+        Whether most candidates are judged on samples only; otherwise all bandwidths meet all starts on all windows.
     n_jobs : int, optional
         Processes for the candidates, through joblib.
     report : callable
@@ -119,39 +101,21 @@ def search(
         If every candidate leaves some state without frames.
     """
     sizes = _rung_sizes(problem.data.n_windows, halving)
-    trials = _first_trials(problem, bandwidths, starts, sizes[0][0], seed)
-    ended: list[Candidate] = []
-    alive: list[Candidate] = []
-    for rung, (n_windows, n_keep) in enumerate(sizes):
-        last = rung == len(sizes) - 1
-        accuracy = gap if last and not halving else TRIAL_GAP
-        alive = _optimise(problem, trials, n_windows, selection, accuracy, n_jobs, report)
-        alive, out = _choose(problem, alive, n_keep)
+    scouts = _scouts(bandwidths) if halving else bandwidths
+    trials = _first_trials(problem, scouts, starts, sizes[0][0], seed)
+
+    def optimise(some: Trials, n_windows: int) -> list[Candidate]:
+        accuracy = TRIAL_GAP if halving else gap
+        return _optimise(problem, some, n_windows, selection, accuracy, n_jobs, report)
+
+    candidates = optimise(trials, sizes[0][0])
+    if len(scouts) < len(bandwidths):
+        candidates += optimise(_sweep(problem, candidates, bandwidths), sizes[0][0])
+    alive, ended = choose(problem, candidates, sizes[0][1])
+    for n_windows, n_keep in sizes[1:]:
+        alive, out = choose(problem, optimise(_continued(alive), n_windows), n_keep)
         ended = out + ended
-        if not alive:
-            raise _nothing_left(ended, problem.settings)
-        trials = {b: [_Trial(c.start, rule=c.optimum.rule) for c in alive if c.bandwidth == b] for b in bandwidths}
     return _finish(problem, alive, ended, selection, gap)
-
-
-def score(blocks: FeatureBlocks, optimum: LocalOptimum, settings: SearchSettings, selection: Selection) -> float:
-    """Return what the selection minimises.
-
-    "objective" is the objective of the problem (the paper's choice). "class-averaged" replaces the mean loss by the
-    mean of the classes' mean losses: Σ_k (mean loss in class k) / κ + β/2 |W|². A class of few windows then cannot
-    hide its loss behind its size.
-    """
-    if selection == "objective":
-        return optimum.objective
-    loss, mass, done = np.zeros(settings.n_states), np.zeros(settings.n_states), 0
-    for block in blocks:
-        labels = optimum.labels[done : done + block.windows.shape[1]]
-        done += len(labels)
-        losses = window_losses(optimum.rule.window_scores(block), labels)
-        loss += np.bincount(labels, weights=block.weights * losses, minlength=settings.n_states)
-        mass += np.bincount(labels, weights=block.weights, minlength=settings.n_states)
-    penalty = 0.5 * settings.regularization * float((optimum.rule.weights**2).sum())
-    return float((loss / mass).mean()) + penalty
 
 
 def _rung_sizes(n_windows: int, halving: bool) -> list[tuple[int, int]]:
@@ -163,39 +127,73 @@ def _rung_sizes(n_windows: int, halving: bool) -> list[tuple[int, int]]:
     return [*smaller, (n_windows, keep)]
 
 
+def _scouts(bandwidths: Sequence[float]) -> list[float]:
+    """Some bandwidths from the lower and middle part of the grid, where solutions differ most."""
+    if len(bandwidths) <= N_SCOUTS:
+        return list(bandwidths)
+    places = np.linspace(1, 0.6 * (len(bandwidths) - 1), N_SCOUTS).round().astype(int)
+    return [bandwidths[place] for place in sorted(set(places.tolist()))]
+
+
+def _stream(seed: int, *names: str | float) -> np.random.Generator:
+    """Generator of its own for a start (at a bandwidth): the same whatever else is tried, and in which order."""
+    return np.random.default_rng([seed, *(crc32(str(name).encode()) for name in names)])
+
+
 def _first_trials(
-    problem: SearchProblem,
-    bandwidths: Sequence[float],
-    starts: Sequence[str | IntArray],
-    n_windows: int,
-    seed: np.random.SeedSequence,
-) -> dict[float, list[_Trial]]:
+    problem: SearchProblem, bandwidths: Sequence[float], starts: Sequence[Start], n_windows: int, seed: int
+) -> Trials:
     """Start labels of every candidate on the first sample."""
     chosen = equally_spaced(problem.data.n_windows, n_windows)
     wide = np.union1d(chosen, equally_spaced(problem.data.n_windows, KINETIC_WINDOWS))
-    trials: dict[float, list[_Trial]] = {bandwidth: [] for bandwidth in bandwidths}
-    for number, (start, stream) in enumerate(zip(starts, seed.spawn(len(starts)), strict=True)):
-        name = start if isinstance(start, str) else f"labels {number}"
+    trials: Trials = {bandwidth: [] for bandwidth in bandwidths}
+    for number, start in enumerate(starts):
         if isinstance(start, str) and start in get_args(BandwidthStart):
-            for bandwidth, own in zip(bandwidths, stream.spawn(len(bandwidths)), strict=True):
-                rng = np.random.default_rng(own)
+            for bandwidth in bandwidths:
+                rng = _stream(seed, start, bandwidth)
                 labels = bandwidth_start(start, problem, bandwidth, wide, rng)  # type: ignore[arg-type]
-                trials[bandwidth].append(_Trial(name, labels=labels[np.searchsorted(wide, chosen)]))
+                trials[bandwidth].append(Trial(start, labels=labels[np.searchsorted(wide, chosen)]))
             continue
-        shared = (
-            shared_starts(start, problem, np.random.default_rng(stream))  # type: ignore[arg-type]
-            if isinstance(start, str)
-            else [start]
-        )
+        if isinstance(start, str):
+            name, shared = start, shared_starts(start, problem, _stream(seed, start))  # type: ignore[arg-type]
+        else:
+            name, shared = f"labels {number}", [start]
         for place, labels in enumerate(shared):
             for bandwidth in bandwidths:
-                trials[bandwidth].append(_Trial(name if place == 0 else f"{name} {place + 1}", labels=labels[chosen]))
+                trials[bandwidth].append(Trial(name if place == 0 else f"{name} {place + 1}", labels=labels[chosen]))
+    return trials
+
+
+def _sweep(problem: SearchProblem, scouted: list[Candidate], bandwidths: Sequence[float]) -> Trials:
+    """Carry the best clearly different decompositions that the scouts found to all other bandwidths."""
+    found: list[Candidate] = []
+    for candidate in sorted(scouted, key=lambda c: c.score):
+        known = any(agree(candidate, other, SAME_DECOMPOSITION) for other in found)
+        hopeless = bool(found) and candidate.score > HOPELESS * found[0].score
+        if not (known or hopeless or candidate.is_degenerate(least_share(problem, candidate))):
+            found.append(candidate)
+    tried = {(c.start, c.bandwidth) for c in scouted}
+    return {
+        bandwidth: [
+            Trial(c.start, labels=c.optimum.labels)
+            for c in found[:N_DECOMPOSITIONS]
+            if (c.start, bandwidth) not in tried
+        ]
+        for bandwidth in bandwidths
+    }
+
+
+def _continued(candidates: list[Candidate]) -> Trials:
+    """Trials that go on from the rules that the candidates have reached."""
+    trials: Trials = {}
+    for candidate in candidates:
+        trials.setdefault(candidate.bandwidth, []).append(Trial(candidate.start, rule=candidate.optimum.rule))
     return trials
 
 
 def _optimise(
     problem: SearchProblem,
-    trials: dict[float, list[_Trial]],
+    trials: Trials,
     n_windows: int,
     selection: Selection,
     gap: float,
@@ -206,9 +204,10 @@ def _optimise(
     from joblib import Parallel, delayed
 
     chosen = equally_spaced(problem.data.n_windows, n_windows)
-    tasks = [(bandwidth, some) for bandwidth, some in trials.items() if some]
     results = Parallel(n_jobs=n_jobs, return_as="generator")(
-        delayed(_optimise_bandwidth)(problem, bandwidth, some, chosen, selection, gap) for bandwidth, some in tasks
+        delayed(_optimise_bandwidth)(problem, bandwidth, some, chosen, selection, gap)
+        for bandwidth, some in trials.items()
+        if some
     )
     candidates: list[Candidate] = []
     for some in results:
@@ -220,118 +219,67 @@ def _optimise(
 def _optimise_bandwidth(
     problem: SearchProblem,
     bandwidth: float,
-    trials: list[_Trial],
+    trials: list[Trial],
     chosen: IntArray,
     selection: Selection,
     gap: float,
 ) -> list[Candidate]:
     """Local search for all trials of one bandwidth, which share their features."""
+    from threadpoolctl import threadpool_limits
+
     settings = problem.settings
-    blocks = FeatureBlocks(problem.data, problem.feature_map(bandwidth), problem.weights[chosen], chosen)
-    bounds = class_bounds(len(chosen), settings.n_states, settings.balance)
+    limit = min(settings.max_iterations, TRIAL_ITERATIONS) if gap >= TRIAL_GAP else settings.max_iterations
     candidates = []
-    for trial in trials:
-        labels = trial.labels
-        if trial.rule is not None:
-            labels = balanced_labels(all_label_costs(blocks, trial.rule), *bounds).labels
-        assert labels is not None
-        labels = _populated(labels, settings.n_states, bounds)
-        limit = min(settings.max_iterations, TRIAL_ITERATIONS) if gap >= TRIAL_GAP else settings.max_iterations
-        optimum = local_search(blocks, labels, settings, start=trial.rule, gap=gap, max_iterations=limit)
-        candidates.append(judge(problem, trial.start, bandwidth, blocks, optimum, selection))
+    # One BLAS thread in every process: sums then do not depend on how many there are.
+    with threadpool_limits(limits=1):
+        blocks = FeatureBlocks(problem.data, problem.feature_map(bandwidth), problem.weights[chosen], chosen)
+        for trial in trials:
+            labels = _balanced_start(blocks, trial, len(chosen), settings)
+            optimum = local_search(blocks, labels, settings, start=trial.rule, gap=gap, max_iterations=limit)
+            candidates.append(judge(problem, trial.start, bandwidth, blocks, optimum, selection))
     return candidates
 
 
-def _populated(labels: IntArray, n_states: int, bounds: tuple[int, int]) -> IntArray:
-    """Move as few windows as the balance needs: a sample may hold too few windows of a rare state."""
-    counts = np.bincount(labels, minlength=n_states)
+def _balanced_start(blocks: FeatureBlocks, trial: Trial, n_windows: int, settings: SearchSettings) -> IntArray:
+    """Labels of a trial within the balance; a sample may hold too few windows of a rare state."""
+    bounds = class_bounds(n_windows, settings.n_states, settings.balance)
+    if trial.rule is not None:
+        return balanced_labels(all_label_costs(blocks, trial.rule), *bounds).labels
+    assert trial.labels is not None
+    counts = np.bincount(trial.labels, minlength=settings.n_states)
     if counts.min() >= bounds[0] and counts.max() <= bounds[1]:
-        return labels
-    return balanced_labels(1.0 - np.eye(n_states)[labels], *bounds).labels
-
-
-def judge(
-    problem: SearchProblem,
-    start: str,
-    bandwidth: float,
-    blocks: FeatureBlocks,
-    optimum: LocalOptimum,
-    selection: Selection,
-) -> Candidate:
-    """Measure a local optimum on the windows it was fitted to."""
-    n_states = problem.settings.n_states
-    states = blocks.slice_states(optimum.rule)
-    populations = np.bincount(states.ravel(), minlength=n_states) / states.size
-    macro = np.bincount(
-        states[0] * n_states + states[-1], weights=blocks.weights, minlength=n_states * n_states
-    ).reshape(n_states, n_states)
-    macro = macro + macro.T
-    mass = macro.sum(axis=1)
-    metastability = float((np.diag(macro) / np.where(mass > 0.0, mass, 1.0)).sum())
-    value = score(blocks, optimum, problem.settings, selection)
-    return Candidate(start, bandwidth, optimum, value, populations, metastability, states.shape[1])
-
-
-def frame_populations(problem: SearchProblem, candidate: Candidate) -> FloatArray:
-    """Share of all frames that a candidate's rule gives to each state."""
-    feature_map, n_states = problem.feature_map(candidate.bandwidth), problem.settings.n_states
-    counts = np.zeros(n_states)
-    for start in range(0, len(problem.data.frames), BLOCK_SIZE):
-        scores = candidate.optimum.rule.scores(feature_map(problem.data.frames[start : start + BLOCK_SIZE]))
-        counts += np.bincount(scores.argmax(axis=0), minlength=n_states)
-    return np.asarray(counts / counts.sum())
-
-
-def _choose(
-    problem: SearchProblem, candidates: list[Candidate], n_keep: int
-) -> tuple[list[Candidate], list[Candidate]]:
-    """Split candidates into those that go on, best first, and those that end here with a fate."""
-    alive: list[Candidate] = []
-    out: list[Candidate] = []
-    for candidate in sorted(candidates, key=lambda c: c.score):
-        twin = next((c for c in alive if c.bandwidth == candidate.bandwidth and _same(c, candidate, 0.999)), None)
-        if candidate.is_degenerate(problem.settings.balance):
-            state = int(np.argmin(candidate.populations))
-            share = candidate.populations[state]
-            out.append(replace(candidate, fate=f"degenerate: state {state} has {share:.2%} of the frames"))
-        elif twin is not None:
-            out.append(replace(candidate, fate=f"same as {twin.start}"))
-        elif len(alive) < n_keep:
-            alive.append(candidate)
-        else:
-            out.append(replace(candidate, fate=f"dropped: score after {candidate.n_windows} windows"))
-    return alive, out
-
-
-def _same(a: Candidate, b: Candidate, share: float) -> bool:
-    return len(a.optimum.labels) == len(b.optimum.labels) and matched_share(a.optimum.labels, b.optimum.labels) >= share
+        return trial.labels
+    return balanced_labels(1.0 - np.eye(settings.n_states)[trial.labels], *bounds).labels
 
 
 def _finish(
     problem: SearchProblem, alive: list[Candidate], ended: list[Candidate], selection: Selection, gap: float
 ) -> list[Candidate]:
-    """Polish the best candidate on all windows to the requested gap; if it turns degenerate, take the next."""
-    for number, candidate in enumerate(alive):
-        if candidate.optimum.gap > gap or not candidate.optimum.converged:
-            blocks = FeatureBlocks(problem.data, problem.feature_map(candidate.bandwidth), problem.weights)
-            optimum = local_search(
-                blocks, candidate.optimum.labels, problem.settings, start=candidate.optimum.rule, gap=gap
-            )
-            candidate = judge(problem, candidate.start, candidate.bandwidth, blocks, optimum, selection)
-        candidate = replace(candidate, populations=frame_populations(problem, candidate))
-        if not candidate.is_degenerate(problem.settings.balance):
-            rest = [replace(c, fate="finalist") for c in alive[number + 1 :]]
-            return [replace(candidate, fate="winner"), *rest, *ended]
-        ended = [replace(candidate, fate="degenerate: at full accuracy"), *ended]
-    raise _nothing_left(ended, problem.settings)
+    """Polish the best candidate on all windows to the requested gap; if it turns degenerate, take the next.
+
+    Should all finalists turn degenerate, those dropped before for their score come to their turn.
+    """
+    finalists = [replace(c, fate="finalist") for c in alive]
+    queue = finalists + sorted((c for c in ended if c.fate.startswith("dropped")), key=lambda c: c.score)
+    others = [*finalists, *ended]
+    for candidate in queue:
+        others = [c for c in others if c is not candidate]
+        polished = _polish(problem, candidate, selection, gap)
+        if not polished.is_degenerate(problem.settings.balance[0]):
+            return [replace(polished, fate="winner"), *others]
+        others.append(replace(polished, fate="degenerate: at full accuracy"))
+    raise nothing_left(others, problem.settings)
 
 
-def _nothing_left(ended: list[Candidate], settings: SearchSettings) -> DegenerateSolutionError:
-    best = min(ended, key=lambda c: c.score)
-    state = int(np.argmin(best.populations))
-    return DegenerateSolutionError(
-        f"all {len(ended)} candidates are degenerate: they leave some state with fewer than "
-        f"{settings.balance[0]:.2%} of the frames. In the best one (start {best.start!r}, bandwidth "
-        f"{best.bandwidth:.3g}) it is state {state} of {settings.n_states}, with {best.populations[state]:.2%}. "
-        "Ask for fewer states, add starts, try other bandwidths, or lower balance[0] if a state is really that rare."
-    )
+def _polish(problem: SearchProblem, candidate: Candidate, selection: Selection, gap: float) -> Candidate:
+    """Bring a candidate to full accuracy on all windows, and count its states on all frames."""
+    whole = candidate.n_windows == problem.data.n_windows
+    if not (whole and candidate.optimum.converged and candidate.optimum.gap <= gap):
+        blocks = FeatureBlocks(problem.data, problem.feature_map(candidate.bandwidth), problem.weights)
+        rule = candidate.optimum.rule
+        labels = candidate.optimum.labels
+        if not whole:
+            labels = _balanced_start(blocks, Trial("", rule=rule), problem.data.n_windows, problem.settings)
+        optimum = local_search(blocks, labels, problem.settings, start=rule, gap=gap)
+        candidate = judge(problem, candidate.start, candidate.bandwidth, blocks, optimum, selection)
+    return replace(candidate, populations=frame_populations(problem, candidate))

@@ -168,6 +168,21 @@ def k_means(
     return _clustering(X, estimator.cluster_centers_, None, len(sample))
 
 
+def at_most_distinct(points: ArrayLike, wanted: int) -> int:
+    """Return ``wanted``, or the number of distinct points if that is smaller.
+
+    Examples
+    --------
+    >>> at_most_distinct([[0.0], [1.0], [0.0]], 5)
+    2
+    """
+    X = np.asarray(points)
+    # Continuous data show enough distinct points in a few rows; only others are looked through as a whole.
+    if len(np.unique(X[: 4 * wanted], axis=0)) >= wanted:
+        return wanted
+    return min(wanted, len(np.unique(X, axis=0)))
+
+
 def assign(points: ArrayLike, centers: ArrayLike) -> NDArray[np.intp]:
     """Index of the nearest centre of each point, the lowest on ties.
 

@@ -84,7 +84,7 @@ def local_search(
     ----------
     blocks : iterable of WindowBlock
     labels : (n_windows,) array
-        Start labels; every state must occur.
+        Start labels, within the balance of ``settings`` (else the first label step may raise the objective).
     settings : SearchSettings
     start : Rule, optional
         Warm start of the first large-margin problem.
@@ -116,9 +116,11 @@ def local_search(
         n_changed = int(np.count_nonzero(assigned.labels != labels))
         penalty = 0.5 * settings.regularization * float((rule.weights**2).sum())
         trace += [solved.objective, penalty + assigned.cost]
-        still = n_changed <= settings.tolerance and (solved.gap <= gap or not solved.converged)
-        if still or iteration == limit:
-            return LocalOptimum(rule, labels, solved.objective, solved.lower_bound, iteration, still, tuple(trace))
+        still = n_changed <= settings.tolerance
+        # Labels that stand still at an accuracy that the solver cannot improve are as good as it gets.
+        if (still and (solved.gap <= gap or not solved.converged)) or iteration == limit:
+            converged = still and solved.gap <= gap
+            return LocalOptimum(rule, labels, solved.objective, solved.lower_bound, iteration, converged, tuple(trace))
         labels = assigned.labels
         share = n_changed / len(labels)
         accuracy = max(gap, min(0.5 * share, 0.3 * accuracy))

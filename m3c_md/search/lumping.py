@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +29,13 @@ class Lumping:
     metastability: float
 
 
-def pcca_microstates(counts: FloatArray, centers: FloatArray, n_states: int) -> IntArray:
-    """PCCA+ on the reversible chain of symmetrised counts.
+def pcca_microstates(
+    counts: FloatArray,
+    centers: FloatArray,
+    n_states: int,
+    method: Literal["pcca", "inner_simplex"] = "pcca",
+) -> IntArray:
+    """PCCA+, or its first guess, on the reversible chain of symmetrised counts.
 
     It runs on the largest connected set (it is wrong on a disconnected chain); the other cells get the state of their
     nearest connected cell. If that set has fewer cells than states, geometry decides.
@@ -41,7 +47,7 @@ def pcca_microstates(counts: FloatArray, centers: FloatArray, n_states: int) -> 
     chain = symmetric[np.ix_(cells, cells)]
     # A cell without self-transitions is legitimate, but PCCA+ wants a walk that can stay.
     lazy = chain + np.diag(1e-9 * chain.sum(axis=1))
-    labels = round_relation(lazy, n_states, method="pcca")
+    labels = round_relation(lazy, n_states, method=method)
     return labels[assign(centers, centers[cells])]
 
 
@@ -56,14 +62,16 @@ def best_lumpings(
 ) -> list[Lumping]:
     """Most metastable lumpings of several fine partitions, as labels of the windows, best first.
 
-    PCCA+ into a few states more than asked for, merged back in all promising ways, each then improved by single
+    Perron clusters, a few more than asked for, merged back in all promising ways, each then improved by single
     flips. PCCA+ into exactly κ states often follows a slow but rare process (a cell hardly ever left) where merging
     finer states finds the metastable ones; several partitions differ by chance, so the best of all is kept.
     """
     lumpings: list[Lumping] = []
     for cells in partitions:
         counts = cells.counts(weights)
-        fine = pcca_microstates(counts, cells.centers / scale, min(n_states + EXTRA_STATES, cells.n_microstates))
+        n_fine = min(n_states + EXTRA_STATES, cells.n_microstates)
+        # The first guess of PCCA+ will do: flips follow, and optimising it for many states takes ten times as long.
+        fine = pcca_microstates(counts, cells.centers / scale, n_fine, method="inner_simplex")
         for merged in _merge(counts, fine, n_states):
             labels = flip_to_metastability(counts, merged, n_states)
             lumpings.append(Lumping(labels[cells.windows[0]], lumped_metastability(counts, labels, n_states)))

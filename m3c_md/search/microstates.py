@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from m3c_md.search.coarse_graining import k_means
+from m3c_md.search.coarse_graining import at_most_distinct, k_means
 from m3c_md.search.windows import WindowSet
 
 FloatArray = NDArray[np.float64]
@@ -49,7 +49,6 @@ class Microstates:
 def find_microstates(data: WindowSet, scale: FloatArray, rng: np.random.Generator) -> Microstates:
     """Partition the frames by k-means into min(200, 2 sqrt(N)) cells (fewer if there are fewer distinct frames)."""
     points = data.frames / scale
-    wanted = min(200, int(2.0 * np.sqrt(data.n_windows)))
-    distinct = len(np.unique(points[: 50 * wanted], axis=0)) if len(points) <= 50 * wanted else wanted
-    cells = k_means(points, min(wanted, distinct), rng, n_restarts=1, max_points=MAX_POINTS)
+    wanted = at_most_distinct(points, min(200, int(2.0 * np.sqrt(data.n_windows))))
+    cells = k_means(points, wanted, rng, n_restarts=1, max_points=MAX_POINTS)
     return Microstates(cells.centers * scale, cells.labels, cells.labels[data.windows])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from m3c_md.exceptions import InputError
 from m3c_md.optimize.feature_map import FeatureKind, FourierMap, draw_fourier_map
-from m3c_md.search.coarse_graining import Clustering, k_medoids
+from m3c_md.search.coarse_graining import Clustering, at_most_distinct, k_medoids
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.microstates import Microstates, find_microstates
 from m3c_md.search.reweighting import effective_sample, relaxed_weights
@@ -86,7 +86,8 @@ def prepare_problem(
     weights = relaxed_weights(partitions, data.horizon) if reweight else np.full(data.n_windows, 1.0 / data.n_windows)
     coarse = None
     if any(start.startswith("relaxation") for start in starts):
-        coarse = k_medoids(joined_slices(data, columns), min(n_coarse, data.n_windows), rng)
+        points = joined_slices(data, columns)
+        coarse = k_medoids(points, at_most_distinct(points, n_coarse), rng)
     base_map = draw_fourier_map(
         data.frames.shape[1], n_features, rng, kind=feature_kind, center=data.frames.mean(axis=0)
     )
@@ -101,13 +102,14 @@ def column_scale(frames: FloatArray, scale: ColumnScale) -> FloatArray:
     >>> column_scale(np.array([[0.0, 5.0], [2.0, 5.0]]), "standard").tolist()
     [1.0, 1.0]
     """
-    spread: FloatArray = frames.std(axis=0)
-    if not spread.max() > 0.0:
+    # Rounding gives equal frames a tiny standard deviation, but never a range.
+    if not np.ptp(frames, axis=0).max() > 0.0:
         raise InputError(
             f"all {len(frames)} frames are equal, so there is nothing to cluster; check how the features were made"
         )
     if scale == "none":
         return np.ones(frames.shape[1])
+    spread: FloatArray = frames.std(axis=0)
     return np.where(spread > 1e-12 * spread.max(), spread, 1.0)
 
 

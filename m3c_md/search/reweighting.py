@@ -13,7 +13,9 @@ from m3c_md.search.microstates import Microstates
 
 FloatArray = NDArray[np.float64]
 
-LARGEST_WEIGHT = 20.0
+# Bounds on a weight relative to the uniform one: no few windows decide alone, and none is ignored. A process seen
+# once in one direction only (a helix that melts and does not refold) would otherwise be weighted away.
+WEIGHT_BOUNDS = (0.05, 20.0)
 
 
 def relaxed_weights(partitions: list[Microstates], horizon: int) -> FloatArray:
@@ -31,7 +33,7 @@ def relaxed_weights(partitions: list[Microstates], horizon: int) -> FloatArray:
         transition = counts / counts.sum(axis=1, keepdims=True)
         relaxed = (visits / n_windows) @ np.linalg.matrix_power(transition, horizon)
         total += (relaxed / np.maximum(visits, 1.0))[cells.windows[0]]
-    weights = np.minimum(total / total.sum() * n_windows, LARGEST_WEIGHT)
+    weights = np.clip(total / total.sum() * n_windows, *WEIGHT_BOUNDS)
     return np.asarray(weights / weights.sum())
 
 

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from m3c_md.matching import agreement
 from m3c_md.optimize.relaxation import joint_gram, joint_kernel, solve_relaxation
 from m3c_md.optimize.rounding import round_relation
 from m3c_md.search.coarse_graining import Clustering, k_means, k_medoids
 from m3c_md.search.lumping import best_lumpings, pcca_microstates
 from m3c_md.search.problem import BandwidthStart, SearchProblem, SharedStart, joined_slices
-from m3c_md.search.windows import FeatureBlocks, matched_share
+from m3c_md.search.windows import FeatureBlocks
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
@@ -25,6 +26,8 @@ IntArray = NDArray[np.intp]
 RELAXATION_CAP = 1.35
 # Labelings that agree on this share of the windows are the same decomposition.
 SAME_DECOMPOSITION = 0.93
+# Different lumpings to start from: the most metastable one of a few hundred transitions is often not the right one.
+N_LUMPINGS = 6
 
 
 def shared_starts(name: SharedStart, problem: SearchProblem, rng: np.random.Generator) -> list[IntArray]:
@@ -33,7 +36,7 @@ def shared_starts(name: SharedStart, problem: SearchProblem, rng: np.random.Gene
     ``pcca``
         PCCA+ on the micro states.
     ``lumping``
-        The most metastable lumping of the micro states, and the best one that is clearly different.
+        The most metastable lumpings of the micro states that are clearly different.
     ``kmeans``, ``kmedoids``
         Geometry of the frames, and of the windows, alone.
     ``random``
@@ -52,9 +55,12 @@ def shared_starts(name: SharedStart, problem: SearchProblem, rng: np.random.Gene
         cells = problem.partitions[0]
         states = pcca_microstates(cells.counts(problem.weights), cells.centers / problem.scale, n_states)
         return [states[cells.windows[0]]]
-    best, *others = best_lumpings(problem.partitions, problem.weights, problem.scale, n_states)
-    second = [x for x in others if matched_share(x.windows, best.windows) < SAME_DECOMPOSITION]
-    return [lumping.windows for lumping in (best, *second[:1])]
+    different: list[IntArray] = []
+    for lumping in best_lumpings(problem.partitions, problem.weights, problem.scale, n_states):
+        known = any(agreement(lumping.windows, other) >= SAME_DECOMPOSITION for other in different)
+        if not known and len(different) < N_LUMPINGS:
+            different.append(lumping.windows)
+    return different
 
 
 def bandwidth_start(

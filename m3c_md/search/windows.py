@@ -83,22 +83,6 @@ def equally_spaced(n_available: int, n_wanted: int) -> IntArray:
     return ((np.arange(n_wanted) + 0.5) * (n_available / n_wanted)).astype(np.intp)
 
 
-def matched_share(labels: IntArray, others: IntArray) -> float:
-    """Share of windows on which two labelings agree, states matched as well as possible.
-
-    Examples
-    --------
-    >>> matched_share(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 1]))
-    0.75
-    """
-    from scipy.optimize import linear_sum_assignment
-
-    n = int(max(labels.max(), others.max())) + 1
-    table = np.bincount(labels * n + others, minlength=n * n).reshape(n, n)
-    rows, columns = linear_sum_assignment(table, maximize=True)
-    return float(table[rows, columns].sum() / len(labels))
-
-
 class FeatureBlocks:
     """The windows of a `WindowSet` (or some of them) as blocks of features; can be iterated again and again.
 

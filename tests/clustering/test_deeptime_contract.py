@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from m3c_md import M3C, M3CModel
 from m3c_md.matching import agreement
-from tests.conftest import Wells, quick
+from tests.conftest import Wells, hidden_markov_wells, quick
 
 # A value other than the default for every argument of the constructor.
 CHANGED: dict[str, Any] = {
@@ -365,6 +365,12 @@ class TestScikitLearn:
         assert np.array_equal(clone(pipeline).fit_transform(x), labels)
         assert np.array_equal(clone(pipeline).fit_predict(x), labels)
 
+    @pytest.mark.xfail(strict=True, reason="deeptime's fit_transform takes the second argument for options of fit")
+    def test_targets_are_ignored(self, two_wells: Wells) -> None:
+        # scikit-learn hands y to every step of a pipeline, whether it needs it or not.
+        x, y = two_wells
+        assert np.array_equal(make_pipeline(quick(2)).fit_transform(x, y), quick(2).fit_predict(x, y))
+
     def test_pipeline_passes_parameters_on(self) -> None:
         pipeline = make_pipeline(TICA(lagtime=1, dim=2), M3C(3)).set_params(m3c__n_states=5)
         assert pipeline.named_steps["m3c"].n_states == 5
@@ -372,7 +378,7 @@ class TestScikitLearn:
     def test_pipeline_of_several_trajectories(self, three_wells: Wells) -> None:
         x = three_wells.frames
         parts = [x[:300], x[300:]]
-        # deeptime's own transform of TICA takes one array at a time; its model projects each trajectory.
+        # TICA.transform of deeptime stacks a list into one array, so a list cannot go through a pipeline as a whole.
         tica = TICA(lagtime=1, dim=2).fit_fetch(parts)
         projected = [tica.transform(part) for part in parts]
         labels = quick(3).fit_fetch(projected).transform(projected)
@@ -411,6 +417,15 @@ class TestProgress:
         assert bar.first_total == bar.n == 4
         assert "M3C" in bar.description
         assert bar.closed
+
+    @pytest.mark.xfail(strict=True, reason="every rung of the successive halving reports, the total counts one")
+    def test_bar_never_runs_past_its_end(self) -> None:
+        # More windows than the first sample of the search holds, so candidates are optimised more than once.
+        frames = hidden_markov_wells(2200, 2).frames
+        quick(2, n_features=20, progress=FakeBar).fit(frames)
+        (bar,) = FakeBar.made
+        assert bar.first_total is not None
+        assert bar.n <= bar.first_total
 
     def test_bar_is_closed_when_the_fit_fails(self) -> None:
         # Every candidate is degenerate: no bandwidth this large tells the wells apart.

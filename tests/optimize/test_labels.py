@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -247,3 +249,31 @@ class TestErrors:
         monkeypatch.setattr(labels_module, "_MAX_COST_BITS", 61)
         with pytest.raises(SolverError, match="BAD_COST_RANGE"):
             balanced_labels(np.random.default_rng(7).random((30, 2)) + np.array([0, 3]), 5, 25)
+
+
+@settings(deadline=None, max_examples=25, derandomize=True)
+@given(st.integers(0, 10_000), st.integers(2, 5))
+def test_linear_program_stands_in_for_the_flow(seed: int, n_classes: int) -> None:
+    """Where OR-tools cannot be loaded beside cvxpy, the simplex method must give the same cost and integral flows."""
+    rng = np.random.default_rng(seed)
+    costs = rng.random((60, n_classes)) + np.linspace(0.0, 1.0, n_classes)
+    lower, upper = class_bounds(60, n_classes, (0.6 / n_classes, 0.9))
+    by_flow = balanced_labels(costs, lower, upper)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "ortools.graph.python.min_cost_flow", None)
+        by_program = balanced_labels(costs, lower, upper)
+    assert by_program.method == by_flow.method == "flow"
+    assert by_program.cost == pytest.approx(by_flow.cost, rel=1e-9)
+    assert by_program.counts.min() >= lower
+    assert by_program.counts.max() <= upper
+
+
+def test_cvxpy_first_does_not_break_the_label_step() -> None:
+    """cvxpy's HiGHS and OR-tools clash: after `import cvxpy` the label step must still work."""
+    code = (
+        "import cvxpy; from m3c_md.optimize.labels import balanced_labels;"
+        "print(balanced_labels([[0, 5], [0, 2]], 1, 1).labels)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[0 1]"
+    assert done.stderr == ""

@@ -7,19 +7,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from m3c_md.matching import agreement
 from m3c_md.optimize.blocks import all_label_costs
 from m3c_md.optimize.labels import balanced_labels, class_bounds
 from m3c_md.optimize.large_margin import solve_large_margin
-from m3c_md.search.local_search import local_search
-from m3c_md.search.windows import FeatureBlocks, matched_share
+from m3c_md.search.local_search import COARSEST_GAP, local_search
+from m3c_md.search.windows import FeatureBlocks
 from tests.search._data import problem_of, switching
 
 
 @pytest.fixture(scope="module")
 def case():
     """Three overlapping wells, the blocks of one bandwidth, and the wells as labels."""
-    trajectories, wells = switching([250, 250], np.random.default_rng(0), spread=1.0)
-    problem = problem_of(trajectories, 3, n_features=30)
+    trajectories, wells = switching([200, 200], np.random.default_rng(0), spread=1.0)
+    problem = problem_of(trajectories, 3, n_features=24)
     blocks = FeatureBlocks(problem.data, problem.feature_map(2.5), problem.weights)
     return problem, blocks, np.concatenate(wells)[problem.data.windows[0]]
 
@@ -36,8 +37,7 @@ def objective_of(blocks, rule, labels, regularization):
 
 
 class TestDescent:
-    @pytest.mark.parametrize("seed", range(3))
-    @pytest.mark.parametrize("share", [0.2, 0.6, 1.0])
+    @pytest.mark.parametrize(("share", "seed"), [(0.2, 0), (0.6, 1), (0.6, 2), (1.0, 3)])
     def test_trace_never_rises(self, case, share, seed):
         problem, blocks, wells = case
         end = local_search(blocks, spoiled(wells, share, seed=seed), problem.settings)
@@ -56,7 +56,7 @@ class TestDescent:
     def test_a_spoiled_start_recovers_the_wells(self, case):
         problem, blocks, wells = case
         end = local_search(blocks, spoiled(wells, 0.3), problem.settings)
-        assert matched_share(end.labels, wells) > 0.95
+        assert agreement(end.labels, wells) > 0.95
 
 
 class TestFixedPoint:
@@ -82,10 +82,11 @@ class TestFixedPoint:
         assert end.lower_bound <= best.objective <= end.objective * (1.0 + 1e-7)
         assert end.objective <= best.objective * (1.0 + 2e-5)
 
-    def test_starting_from_the_solution_ends_at_once(self, case, end):
+    def test_starting_from_the_solution_ends_there(self, case, end):
         problem, blocks, _ = case
+        assert local_search(blocks, end.labels, problem.settings, start=end.rule, gap=COARSEST_GAP).iterations == 1
         again = local_search(blocks, end.labels, problem.settings, start=end.rule, gap=1e-4)
-        assert again.iterations == 1
+        assert again.iterations <= 2  # the first round is solved coarsely, the second proves the gap
         assert again.converged
         assert again.objective <= end.objective
         np.testing.assert_array_equal(again.labels, end.labels)
@@ -138,15 +139,15 @@ class TestSettings:
 
     def test_tolerance_counts_changed_labels(self, case):
         problem, blocks, wells = case
-        start = spoiled(wells, 0.9)
+        start = spoiled(wells, 0.4)
         full = local_search(blocks, start, problem.settings)
-        loose = local_search(blocks, start, replace(problem.settings, tolerance=len(wells) // 10))
+        loose = local_search(blocks, start, replace(problem.settings, tolerance=10))
         assert loose.converged
         assert loose.iterations < full.iterations
         assert loose.gap <= 1e-4
         bounds = class_bounds(len(wells), 3, problem.settings.balance)
         after = balanced_labels(all_label_costs(blocks, loose.rule), *bounds).labels
-        assert 0 < np.count_nonzero(after != loose.labels) <= len(wells) // 10
+        assert 0 < np.count_nonzero(after != loose.labels) <= 10
 
     @pytest.mark.parametrize("balance", [(0.01, 0.99), (0.25, 0.45), (1 / 3, 1 / 3)])
     def test_labels_keep_the_balance(self, case, balance):
@@ -196,4 +197,4 @@ def test_windows_of_other_lengths(n_slices):
     end = local_search(blocks, spoiled(truth, 0.3), problem.settings)
     assert end.converged
     assert (np.diff(end.trace) <= 1e-12).all()
-    assert matched_share(end.labels, truth) > 0.95
+    assert agreement(end.labels, truth) > 0.95

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from m3c_md.matching import agreement
 from m3c_md.search.lumping import best_lumpings, flip_to_metastability, lumped_metastability, pcca_microstates
 from m3c_md.search.microstates import Microstates, find_microstates
-from m3c_md.search.windows import matched_share, windows_of_trajectories
+from m3c_md.search.windows import windows_of_trajectories
 from tests.search._data import switching
 
 FEW = settings(deadline=None, max_examples=40, derandomize=True)
@@ -143,7 +144,7 @@ class TestPcca:
         counts, blocks = block_chain(sizes, rng)
         order = rng.permutation(len(blocks))
         labels = pcca_microstates(counts[np.ix_(order, order)], rng.normal(size=(len(blocks), 2)), len(sizes))
-        assert matched_share(labels, blocks[order]) == 1.0
+        assert agreement(labels, blocks[order]) == 1.0
 
     def test_every_cell_of_a_disconnected_chain_gets_the_state_of_its_neighbour(self):
         counts, blocks = block_chain([3, 3], np.random.default_rng(0))
@@ -152,18 +153,18 @@ class TestPcca:
         padded[6, 6] = padded[7, 7] = 0.1  # two lonely cells, and one never visited
         centers = np.concatenate([np.arange(6.0), [0.2, 4.9, 5.3]])[:, None]
         labels = pcca_microstates(padded, centers, 2)
-        assert matched_share(labels[:6], blocks) == 1.0
+        assert agreement(labels[:6], blocks) == 1.0
         np.testing.assert_array_equal(labels[6:], labels[[0, 5, 5]])
 
     def test_geometry_decides_where_nothing_is_connected(self):
         centers = np.array([[0.0], [0.1], [9.0], [9.1]])
         labels = pcca_microstates(np.eye(4), centers, 2)
-        assert matched_share(labels, np.array([0, 0, 1, 1])) == 1.0
+        assert agreement(labels, np.array([0, 0, 1, 1])) == 1.0
 
     def test_counts_are_symmetrised(self):
         counts, blocks = block_chain([4, 4], np.random.default_rng(0))
         one_way = np.triu(counts) + 0.5 * np.diag(np.diag(counts))
-        assert matched_share(pcca_microstates(one_way, np.arange(8.0)[:, None], 2), blocks) == 1.0
+        assert agreement(pcca_microstates(one_way, np.arange(8.0)[:, None], 2), blocks) == 1.0
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +189,7 @@ class TestBestLumpings:
 
     def test_the_best_finds_the_wells(self, series):
         partitions, weights, wells = series
-        assert matched_share(best_lumpings(partitions, weights, np.ones(2), 3)[0].windows, wells) > 0.98
+        assert agreement(best_lumpings(partitions, weights, np.ones(2), 3)[0].windows, wells) > 0.98
 
     def test_no_worse_than_pcca_alone(self, series):
         partitions, weights, _ = series
@@ -210,4 +211,4 @@ class TestBestLumpings:
         windows = np.array([[0, 0, 1, 1, 2, 2], [0, 1, 1, 2, 2, 0]])
         cells = Microstates(np.arange(3.0)[:, None], np.arange(3), windows)
         for lumping in best_lumpings([cells], np.full(6, 1 / 6), np.ones(1), 3):
-            assert matched_share(lumping.windows, windows[0]) == 1.0
+            assert agreement(lumping.windows, windows[0]) == 1.0

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from m3c_md.search.microstates import Microstates, find_microstates
-from m3c_md.search.reweighting import LARGEST_WEIGHT, effective_sample, relaxed_weights
+from m3c_md.search.reweighting import WEIGHT_BOUNDS, effective_sample, relaxed_weights
 from m3c_md.search.windows import windows_of_trajectories
 from m3c_md.systems import MODEL_II, simulate
 from tests.search._data import switching
@@ -48,21 +50,23 @@ class TestByHand:
         rng = np.random.default_rng(0)
         path = rng.integers(5, size=400)
         path[-1] = path[0]  # a closed path leaves each cell as often as it enters it
-        cells = by_hand(list(zip(path[:-1], path[1:], strict=True)))
+        cells = by_hand(list(pairwise(path)))
         np.testing.assert_allclose(relaxed_weights([cells], 100), np.full(399, 1 / 399), rtol=1e-9)
 
     def test_single_frames_have_nowhere_to_go(self):
         cells = Microstates(np.zeros((3, 1)), np.arange(9) % 3, np.arange(9)[None] % 3)
         np.testing.assert_allclose(relaxed_weights([cells], 50), np.full(9, 1 / 9), rtol=1e-12)
 
-    def test_largest_weight(self):
-        # All flows into cell 1, which has few windows; the other partition knows of nothing.
+    def test_bounds_of_weights(self):
+        # All flows into cell 1, which has few windows: 1000/10 for these, nothing for the others.
         flow = by_hand([(0, 1)] * 990 + [(1, 1)] * 10)
-        flat = by_hand([(0, 0)] * 1000)
-        weights = relaxed_weights([flow, flat], 1)
+        weights = relaxed_weights([flow], 1)
         assert weights.sum() == pytest.approx(1.0)
-        # Without the cap: half of 1000 * 1/10 plus half of one, and half of one.
-        assert weights[-1] / weights[0] == pytest.approx(min(50.5, LARGEST_WEIGHT) / 0.5)
+        assert weights[-1] / weights[0] == pytest.approx(WEIGHT_BOUNDS[1] / WEIGHT_BOUNDS[0])
+        # A second partition that knows of nothing lifts them to a half: 50.5 and 0.5.
+        weights = relaxed_weights([flow, by_hand([(0, 0)] * 1000)], 1)
+        lifted = np.clip([50.5, 0.5], *WEIGHT_BOUNDS)
+        assert weights[-1] / weights[0] == pytest.approx(lifted[0] / lifted[1])
 
     def test_a_cell_never_left_does_no_harm(self):
         weights = relaxed_weights([by_hand([(0, 1), (1, 0), (1, 0), (0, 2)])], 4)
@@ -123,8 +127,9 @@ class TestData:
         data = windows_of_trajectories(relaxing(20, 40, 8.0, np.random.default_rng(4)), 2)
         for horizon in (1, 20, 500):
             weights = relaxed_weights(partitions_of(data), horizon)
-            assert weights.min() >= 0.0
+            assert weights.min() > 0.0
             assert weights.sum() == pytest.approx(1.0)
+            assert weights.max() <= WEIGHT_BOUNDS[1] / WEIGHT_BOUNDS[0] * weights.min() * (1.0 + 1e-12)
 
     def test_order_of_windows_does_not_matter(self):
         data = windows_of_trajectories(relaxing(20, 30, 5.0, np.random.default_rng(4)), 1)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from m3c_md.matching import agreement
 from m3c_md.optimize.blocks import Rule
 from m3c_md.optimize.feature_map import draw_fourier_map
 from m3c_md.search import windows as windows_module
@@ -14,7 +15,6 @@ from m3c_md.search.windows import (
     FeatureBlocks,
     WindowSet,
     equally_spaced,
-    matched_share,
     windows_of_pairs,
     windows_of_trajectories,
 )
@@ -79,9 +79,7 @@ class TestWindowsOfTrajectories:
 
     def test_frames_are_all_kept(self):
         trajectories = stamped([3, 1, 8])
-        np.testing.assert_array_equal(
-            windows_of_trajectories(trajectories, 4).frames, np.concatenate(trajectories)
-        )
+        np.testing.assert_array_equal(windows_of_trajectories(trajectories, 4).frames, np.concatenate(trajectories))
 
 
 def test_pairs_are_joined_row_by_row():
@@ -121,10 +119,10 @@ class TestMatchedShare:
     def test_names_do_not_matter_and_sides_are_equal(self, seed, n_states):
         rng = np.random.default_rng(seed)
         labels, others = rng.integers(n_states, size=(2, 40))
-        share = matched_share(labels, others)
-        assert matched_share(labels, rng.permutation(n_states)[labels]) == 1.0
-        assert matched_share(others, labels) == share
-        assert matched_share(rng.permutation(n_states)[labels], others) == share
+        share = agreement(labels, others)
+        assert agreement(labels, rng.permutation(n_states)[labels]) == 1.0
+        assert agreement(others, labels) == share
+        assert agreement(rng.permutation(n_states)[labels], others) == share
         assert np.mean(labels == others) <= share <= 1.0
         # Some matching takes at least the average over all matchings.
         assert share >= 1.0 / n_states
@@ -133,10 +131,10 @@ class TestMatchedShare:
         labels = np.arange(30) % 3
         others = (labels + 1) % 3
         others[4] = labels[4]
-        assert matched_share(labels, others) == pytest.approx(29 / 30)
+        assert agreement(labels, others) == pytest.approx(29 / 30)
 
     def test_states_that_only_one_side_has(self):
-        assert matched_share(np.array([0, 0, 0, 0]), np.array([0, 1, 2, 2])) == 0.5
+        assert agreement(np.array([0, 0, 0, 0]), np.array([0, 1, 2, 2])) == 0.5
 
 
 @pytest.fixture
@@ -202,7 +200,9 @@ class TestFeatureBlocks:
         np.testing.assert_allclose(features, feature_map(data.frames)[data.windows[:, chosen]], rtol=1e-12, atol=1e-14)
         np.testing.assert_allclose(own, weights[chosen] / weights[chosen].sum(), rtol=1e-14)
         # A frame that two windows of a block share is mapped once.
-        assert [len(b.features) for b in blocks] == [len(np.unique(data.windows[:, c])) for c in (chosen[:5], chosen[5:])]
+        assert [len(b.features) for b in blocks] == [
+            len(np.unique(data.windows[:, c])) for c in (chosen[:5], chosen[5:])
+        ]
 
     def test_slice_states_are_the_states_of_the_frames(self, noise, monkeypatch):
         data, feature_map, weights = noise

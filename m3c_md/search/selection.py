@@ -1,0 +1,152 @@
+"""Selection: what a candidate is, how it is judged, and which candidates go on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from m3c_md.exceptions import DegenerateSolutionError
+from m3c_md.matching import agreement
+from m3c_md.optimize.window_loss import window_losses
+from m3c_md.search.local_search import LocalOptimum, SearchSettings
+from m3c_md.search.problem import SearchProblem
+from m3c_md.search.windows import BLOCK_SIZE, FeatureBlocks
+
+FloatArray = NDArray[np.float64]
+Selection = Literal["objective", "class-averaged"]
+
+# Labelings of windows that agree on this share are one solution.
+SAME_SOLUTION = 0.999
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A (start, bandwidth) and how far it came.
+
+    Attributes
+    ----------
+    start, bandwidth : str, float
+    optimum : LocalOptimum
+        On ``n_windows`` windows.
+    score : float
+        What selection minimises.
+    populations : (n_states,) array
+        Share of the frames that the rule gives to each state.
+    metastability : float
+        Weighted Q of the rule on the windows it was fitted to.
+    n_windows : int
+    fate : str
+        "winner", "finalist", "degenerate: ...", "same as ...", "dropped: ...".
+    """
+
+    start: str
+    bandwidth: float
+    optimum: LocalOptimum
+    score: float
+    populations: FloatArray
+    metastability: float
+    n_windows: int
+    fate: str = ""
+
+    def is_degenerate(self, least_share: float) -> bool:
+        """Whether the rule gives some state no frames, or less than this share of them."""
+        return not self.populations.min() > 0.0 or bool(self.populations.min() < least_share)
+
+
+def score(blocks: FeatureBlocks, optimum: LocalOptimum, settings: SearchSettings, selection: Selection) -> float:
+    """Return what the selection minimises.
+
+    "objective" is the objective of the problem (the paper's choice). "class-averaged" replaces the mean loss by the
+    mean of the classes' mean losses: Σ_k (mean loss in class k) / κ + β/2 |W|². A class of few windows then cannot
+    hide its loss behind its size.
+    """
+    if selection == "objective":
+        return optimum.objective
+    loss, mass, done = np.zeros(settings.n_states), np.zeros(settings.n_states), 0
+    for block in blocks:
+        labels = optimum.labels[done : done + block.windows.shape[1]]
+        done += len(labels)
+        losses = window_losses(optimum.rule.window_scores(block), labels)
+        loss += np.bincount(labels, weights=block.weights * losses, minlength=settings.n_states)
+        mass += np.bincount(labels, weights=block.weights, minlength=settings.n_states)
+    penalty = 0.5 * settings.regularization * float((optimum.rule.weights**2).sum())
+    return float((loss / mass).mean()) + penalty
+
+
+def judge(
+    problem: SearchProblem,
+    start: str,
+    bandwidth: float,
+    blocks: FeatureBlocks,
+    optimum: LocalOptimum,
+    selection: Selection,
+) -> Candidate:
+    """Measure a local optimum on the windows it was fitted to."""
+    n_states = problem.settings.n_states
+    states = blocks.slice_states(optimum.rule)
+    populations = np.bincount(states.ravel(), minlength=n_states) / states.size
+    macro = np.bincount(
+        states[0] * n_states + states[-1], weights=blocks.weights, minlength=n_states * n_states
+    ).reshape(n_states, n_states)
+    macro = macro + macro.T
+    mass = macro.sum(axis=1)
+    metastability = float((np.diag(macro) / np.where(mass > 0.0, mass, 1.0)).sum())
+    value = score(blocks, optimum, problem.settings, selection)
+    return Candidate(start, bandwidth, optimum, value, populations, metastability, states.shape[1])
+
+
+def frame_populations(problem: SearchProblem, candidate: Candidate) -> FloatArray:
+    """Share of all frames that a candidate's rule gives to each state."""
+    feature_map, n_states = problem.feature_map(candidate.bandwidth), problem.settings.n_states
+    counts = np.zeros(n_states)
+    for start in range(0, len(problem.data.frames), BLOCK_SIZE):
+        scores = candidate.optimum.rule.scores(feature_map(problem.data.frames[start : start + BLOCK_SIZE]))
+        counts += np.bincount(scores.argmax(axis=0), minlength=n_states)
+    return np.asarray(counts / counts.sum())
+
+
+def least_share(problem: SearchProblem, candidate: Candidate) -> float:
+    """Smallest share that a state may have: half of the balance on a sample, where a rare state may fluctuate."""
+    whole = candidate.n_windows == problem.data.n_windows
+    return problem.settings.balance[0] * (1.0 if whole else 0.5)
+
+
+def choose(problem: SearchProblem, candidates: list[Candidate], n_keep: int) -> tuple[list[Candidate], list[Candidate]]:
+    """Split candidates into those that go on, best first, and those that end here with a fate."""
+    alive: list[Candidate] = []
+    out: list[Candidate] = []
+    for candidate in sorted(candidates, key=lambda c: c.score):
+        twin = next(
+            (c for c in alive if c.bandwidth == candidate.bandwidth and agree(c, candidate, SAME_SOLUTION)), None
+        )
+        if candidate.is_degenerate(least_share(problem, candidate)):
+            state = int(np.argmin(candidate.populations))
+            share = candidate.populations[state]
+            out.append(replace(candidate, fate=f"degenerate: state {state} has {share:.2%} of the frames"))
+        elif twin is not None:
+            out.append(replace(candidate, fate=f"same as {twin.start}"))
+        elif len(alive) < n_keep:
+            alive.append(candidate)
+        else:
+            out.append(replace(candidate, fate=f"dropped: score after {candidate.n_windows} windows"))
+    return alive, out
+
+
+def agree(a: Candidate, b: Candidate, share: float) -> bool:
+    """Whether two candidates on the same windows give this share of them the same label."""
+    return agreement(a.optimum.labels, b.optimum.labels) >= share
+
+
+def nothing_left(ended: list[Candidate], settings: SearchSettings) -> DegenerateSolutionError:
+    """Error that says what became of the best of the degenerate candidates, and what to do."""
+    best = min(ended, key=lambda c: c.score)
+    state = int(np.argmin(best.populations))
+    return DegenerateSolutionError(
+        f"all {len(ended)} candidates are degenerate: they leave some state with fewer than "
+        f"{settings.balance[0]:.2%} of the frames. In the best one (start {best.start!r}, bandwidth "
+        f"{best.bandwidth:.3g}) it is state {state} of {settings.n_states}, with {best.populations[state]:.2%}. "
+        "Ask for fewer states, add starts, try other bandwidths, or lower balance[0] if a state is really that rare."
+    )
