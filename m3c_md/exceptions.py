@@ -33,5 +33,9 @@ class AmbiguousSolutionWarning(M3CWarning):
     """A clearly different decomposition scores almost as well as the one returned."""
 
 
+class OverlappingStatesWarning(M3CWarning):
+    """States were found only with labels held closer to balance than asked for."""
+
+
 class ConvergenceWarning(M3CWarning):
     """An iteration ended at its limit before it reached the requested accuracy."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from m3c_md.exceptions import InputError, ShortTrajectoryWarning
+from m3c_md.exceptions import InputError
 
 FloatArray = NDArray[np.float64]
 
@@ -30,6 +29,8 @@ def as_trajectory(data: Any, name: str = "data") -> FloatArray:
             f"{name} is a {type(data).__name__} of mdtraj; turn it into features first, e.g. sines and cosines of "
             "mdtraj.compute_phi and compute_psi"
         )
+    if np.ma.isMaskedArray(data):
+        raise InputError(f"{name} is a masked array, and masked frames have no state; drop or fill them first")
     try:
         array = np.asarray(data)
     except (ValueError, TypeError) as error:
@@ -44,10 +45,12 @@ def as_trajectory(data: Any, name: str = "data") -> FloatArray:
     if array.ndim != 2:
         raise InputError(f"{name} has shape {array.shape}; reshape it to (n_frames, n_columns)")
     if 0 in array.shape:
-        raise InputError(f"{name} has shape {array.shape}: there is nothing in it; leave it out")
+        raise InputError(f"{name} has shape {array.shape}: there is nothing in it; give frames or leave it out")
     trajectory = array.astype(np.float64, copy=False)
-    # A sum is finite exactly if all entries are (short of overflow): one fast pass for good data.
-    if not np.isfinite(trajectory.sum()) and not np.isfinite(trajectory).all():
+    with np.errstate(over="ignore", invalid="ignore"):
+        # A sum is finite only if all entries are: one fast pass for good data.
+        suspicious = not np.isfinite(trajectory.sum())
+    if suspicious and not np.isfinite(trajectory).all():
         frame, column = np.argwhere(~np.isfinite(trajectory))[0]
         raise InputError(
             f"{name} holds {trajectory[frame, column]} at frame {frame}, column {column}; remove or repair such frames"
@@ -111,24 +114,16 @@ def as_time_lagged_pair(data: tuple[Any, Any]) -> tuple[FloatArray, FloatArray]:
     return first, second
 
 
-def drop_short(trajectories: Sequence[FloatArray], lagtime: int) -> list[FloatArray]:
-    """Leave out trajectories too short for one transition pair, with a warning; at least one must remain."""
-    long_enough = [x for x in trajectories if len(x) > lagtime]
-    if not long_enough:
+def long_enough(trajectories: Sequence[FloatArray], lagtime: int) -> list[FloatArray]:
+    """Trajectories that hold at least one transition pair; there must be one."""
+    kept = [x for x in trajectories if len(x) > lagtime]
+    if not kept:
         longest = max(len(x) for x in trajectories)
         raise InputError(
             f"lagtime={lagtime} needs trajectories of at least {lagtime + 1} frames, but the longest has {longest}; "
             "choose a shorter lag time or give longer trajectories"
         )
-    n_short = len(trajectories) - len(long_enough)
-    if n_short:
-        warnings.warn(
-            f"{n_short} of {len(trajectories)} trajectories have no more than lagtime={lagtime} frames and take no "
-            "part in the fit; choose a shorter lag time to use them",
-            ShortTrajectoryWarning,
-            stacklevel=4,
-        )
-    return long_enough
+    return kept
 
 
 def check_integer(name: str, value: Any, smallest: int) -> int:
@@ -143,6 +138,37 @@ def check_positive(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0.0 < float(value) < np.inf:
         raise InputError(f"{name}={value!r} must be a positive finite number")
     return float(value)
+
+
+def check_range(name: str, value: Any, low: float, high: float) -> float:
+    """Check a number between two bounds."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not low <= float(value) <= high:
+        raise InputError(f"{name}={value!r} must be a number from {low:g} to {high:g}")
+    return float(value)
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Check a truth value."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name}={value!r} must be True or False")
+    return bool(value)
+
+
+def check_random_state(value: Any) -> np.random.Generator:
+    """Turn None, a whole number or a Generator into a Generator."""
+    try:
+        return np.random.default_rng(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"random_state={value!r} must be None, a whole number of at least 0 or a numpy.random.Generator"
+        ) from error
+
+
+def check_jobs(value: Any) -> int | None:
+    """Check a number of processes in joblib's sense: None, positive, or negative (-1: all cores)."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, numbers.Integral) or value == 0):
+        raise InputError(f"n_jobs={value!r} must be None, a positive number of processes, or -1 for all cores")
+    return None if value is None else int(value)
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:

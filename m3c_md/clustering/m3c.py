@@ -13,34 +13,43 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from m3c_md.clustering.model import M3CModel
-from m3c_md.exceptions import AmbiguousSolutionWarning, ConvergenceWarning, InputError
+from m3c_md.exceptions import (
+    AmbiguousSolutionWarning,
+    ConvergenceWarning,
+    InputError,
+    M3CWarning,
+    OverlappingStatesWarning,
+    ShortTrajectoryWarning,
+)
 from m3c_md.inputs import (
     as_time_lagged_pair,
     as_trajectories,
     check_choice,
+    check_flag,
     check_integer,
+    check_jobs,
     check_positive,
-    drop_short,
+    check_random_state,
+    check_range,
     is_list_of_arrays,
+    long_enough,
 )
-from m3c_md.matching import agreement
 from m3c_md.optimize.feature_map import FeatureKind
 from m3c_md.optimize.labels import class_bounds
-from m3c_md.search.candidates import search
+from m3c_md.search.candidates import search_until_populated
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.problem import (
     BandwidthStart,
     ColumnScale,
-    SearchProblem,
     SharedStart,
     default_bandwidths,
     prepare_problem,
 )
-from m3c_md.search.selection import Candidate, Selection
-from m3c_md.search.starts import SAME_DECOMPOSITION
+from m3c_md.search.selection import Candidate, Selection, close_rival
 from m3c_md.search.windows import WindowSet, windows_of_pairs, windows_of_trajectories
 
 IntArray = NDArray[np.intp]
+Note = tuple[str, type[M3CWarning]]
 # A rival decomposition whose score is within this share of the winner's is worth a warning.
 CLOSE_SCORE = 0.02
 KNOWN_STARTS = (*get_args(BandwidthStart), *get_args(SharedStart))
@@ -196,13 +205,17 @@ class M3C(EstimatorTransformer):  # type: ignore[misc]
         self : M3C
         """
         del y, kwargs
-        windows = self._windows(data)
+        windows, notes = self._windows(data)
         settings = self._settings(windows.n_windows)
-        starts = self._checked_starts(windows)
+        starts = self._checked_starts(windows, is_pair=_is_pair(data))
+        bandwidths = self._bandwidths()
         names = tuple(start if isinstance(start, str) else "labels" for start in starts)
-        rng = np.random.default_rng(self.random_state)
+        rng = check_random_state(self.random_state)
+        n_jobs = check_jobs(self.n_jobs)
+        if self.progress is not None and not callable(self.progress):
+            raise InputError(f"progress={self.progress!r} must be a progress bar class such as tqdm.tqdm, or None")
         # One BLAS thread: sums then do not depend on how many there are. Parallel work is done by processes.
-        with threadpool_limits(limits=1):
+        with ProgressCallback(self.progress, "M3C", 100) as bar, threadpool_limits(limits=1):
             problem = prepare_problem(
                 windows,
                 settings,
@@ -211,22 +224,19 @@ class M3C(EstimatorTransformer):  # type: ignore[misc]
                 n_features=check_integer("n_features", self.n_features, 1),
                 feature_kind=self.features,
                 scale=self.scale,
-                reweight=bool(self.reweight),
+                reweight=check_flag("reweight", self.reweight),
                 n_coarse=check_integer("n_coarse", self.n_coarse, settings.n_states),
             )
-            bandwidths = self._bandwidths(problem)
-            halving = "relaxation-literal" not in names
-            with ProgressCallback(self.progress, "M3C", len(bandwidths) * len(starts)) as report:
-                candidates = search(
-                    problem,
-                    bandwidths,
-                    starts,
-                    selection=self.selection,
-                    seed=int(rng.integers(2**63)),
-                    halving=halving,
-                    n_jobs=self.n_jobs,
-                    report=report,
-                )
+            candidates, held_share = search_until_populated(
+                problem,
+                bandwidths or default_bandwidths(problem.data.frames, problem.scale),
+                starts,
+                selection=self.selection,
+                seed=int(rng.integers(2**63)),
+                halving="relaxation-literal" not in names,
+                n_jobs=n_jobs,
+                report=lambda share: bar(max(0, int(100 * share) - int(bar.progress_bar.n))),
+            )
         self._model = M3CModel(
             problem.base_map,
             problem.scale,
@@ -234,8 +244,14 @@ class M3C(EstimatorTransformer):  # type: ignore[misc]
             lagtime=int(self.lagtime),
             effective_sample=problem.effective_sample,
         )
-        _warn(candidates, self._model)
+        for message, category in (*notes, *_doubts(candidates, held_share)):
+            warnings.warn(message, category, stacklevel=2)
+            self._model.warnings.append(message)
         return self
+
+    def fit_transform(self, data: Any, y: Any = None, **kwargs: Any) -> Any:
+        """Fit and return the states of the training frames; ``y`` is ignored."""
+        return self.fit(data, y, **kwargs).transform(data)
 
     def transform(self, data: Any) -> Any:
         """States of frames under the fitted model, see `M3CModel.transform`."""
@@ -243,7 +259,7 @@ class M3C(EstimatorTransformer):  # type: ignore[misc]
 
     def fit_predict(self, data: Any, y: Any = None) -> Any:
         """Fit and return the states of the training frames (scikit-learn's name for it)."""
-        return self.fit(data, y).transform(data)
+        return self.fit_transform(data, y)
 
     def _fitted(self) -> M3CModel:
         if self._model is None:
@@ -251,11 +267,19 @@ class M3C(EstimatorTransformer):  # type: ignore[misc]
         model: M3CModel = self._model
         return model
 
-    def _windows(self, data: Any) -> WindowSet:
+    def _windows(self, data: Any) -> tuple[WindowSet, list[Note]]:
         lagtime = check_integer("lagtime", self.lagtime, 1)
-        if isinstance(data, tuple) and len(data) == 2:
-            return windows_of_pairs(*as_time_lagged_pair(data))
-        return windows_of_trajectories(drop_short(as_trajectories(data), lagtime), lagtime)
+        if _is_pair(data):
+            return windows_of_pairs(*as_time_lagged_pair(data)), []
+        trajectories = as_trajectories(data)
+        kept = long_enough(trajectories, lagtime)
+        n_short = len(trajectories) - len(kept)
+        note = (
+            f"{n_short} of {len(trajectories)} trajectories have no more than lagtime={lagtime} frames and take no "
+            "part in the fit; choose a shorter lag time to use them"
+        )
+        notes: list[Note] = [(note, ShortTrajectoryWarning)] if n_short else []
+        return windows_of_trajectories(kept, lagtime), notes
 
     def _settings(self, n_windows: int) -> SearchSettings:
         n_states = check_integer("n_states", self.n_states, 2)
@@ -269,32 +293,34 @@ class M3C(EstimatorTransformer):  # type: ignore[misc]
         check_choice("scale", self.scale, get_args(ColumnScale))
         return SearchSettings(
             n_states,
-            check_positive("regularization", self.regularization),
+            check_range("regularization", self.regularization, 1e-9, 1e9),
             (lower, upper),
             max_iterations=check_integer("max_iterations", self.max_iterations, 1),
             tolerance=check_integer("tolerance", self.tolerance, 0),
         )
 
-    def _bandwidths(self, problem: SearchProblem) -> list[float]:
+    def _bandwidths(self) -> list[float]:
+        """Bandwidths given by the user in rising order, none for "auto"."""
         if isinstance(self.bandwidth, str):
             check_choice("bandwidth", self.bandwidth, ("auto",))
-            return [float(b) for b in default_bandwidths(problem.data.frames, problem.scale)]
+            return []
         values = np.atleast_1d(np.asarray(self.bandwidth, dtype=object)).tolist()
         if not values:
             raise InputError("bandwidth is empty; give 'auto', a number or several")
         return sorted({check_positive("bandwidth", value) for value in values})
 
-    def _checked_starts(self, windows: WindowSet) -> list[str | IntArray]:
-        given = [self.starts] if isinstance(self.starts, str) else list(self.starts)
-        if not given:
-            raise InputError(f"starts is empty; choose from {', '.join(KNOWN_STARTS)}")
+    def _checked_starts(self, windows: WindowSet, *, is_pair: bool) -> list[str | IntArray]:
+        given = [self.starts] if isinstance(self.starts, str) else self.starts
+        if not isinstance(given, list | tuple) or len(given) == 0:
+            raise InputError(f"starts={self.starts!r:.40} must name at least one of {', '.join(KNOWN_STARTS)}")
+        shortest = 0 if is_pair else int(self.lagtime)
         checked: list[str | IntArray] = []
         for start in given:
             if isinstance(start, str):
                 check_choice("starts", start, KNOWN_STARTS)
                 checked.append(start)
             else:
-                checked.append(_window_labels(start, windows, self.lagtime, self.n_states))
+                checked.append(_window_labels(start, windows, shortest, self.n_states))
         return checked
 
     def __sklearn_tags__(self) -> Any:
@@ -323,14 +349,19 @@ class M3C(EstimatorTransformer):  # type: ignore[misc]
         return str(estimator_html_repr(self))
 
 
-def _window_labels(start: Any, windows: WindowSet, lagtime: int, n_states: int) -> IntArray:
+def _is_pair(data: Any) -> bool:
+    """Whether data are time-lagged pairs: deeptime's convention is a tuple of two arrays."""
+    return isinstance(data, tuple) and len(data) == 2
+
+
+def _window_labels(start: Any, windows: WindowSet, shortest: int, n_states: int) -> IntArray:
     """Turn state trajectories given as a start into labels of the windows (those of their first frames)."""
     parts = start if is_list_of_arrays(start) else [start]
     arrays = [np.asarray(part) for part in parts]
     if any(a.ndim != 1 or a.dtype.kind not in "iu" for a in arrays):
         raise InputError("a start that is not a name must be integer states, one 1-d array per trajectory")
     # Trajectories too short for the lag time take no part in the fit, nor do their states.
-    states = np.concatenate([a for a in arrays if len(a) > lagtime] or [np.empty(0, dtype=int)])
+    states = np.concatenate([a for a in arrays if len(a) > shortest] or [np.empty(0, dtype=int)])
     n_frames = len(windows.frames)
     if len(states) != n_frames:
         raise InputError(f"a start has {len(states)} states for {n_frames} frames; give every frame a state")
@@ -342,31 +373,26 @@ def _window_labels(start: Any, windows: WindowSet, lagtime: int, n_states: int) 
     return np.asarray(states[windows.windows[0]], dtype=np.intp)
 
 
-def _warn(candidates: Sequence[Candidate], model: M3CModel) -> None:
-    """Tell the user what they would want to know before trusting the winner."""
-    winner = candidates[0]
+def _doubts(candidates: Sequence[Candidate], held_share: float | None) -> list[Note]:
+    """What the user would want to know before trusting the winner."""
+    notes: list[Note] = []
+    winner, rival = candidates[0], close_rival(candidates, CLOSE_SCORE)
+    if held_share is not None:
+        message = (
+            f"every candidate lost a state, so labels were held to at least {held_share:.1%} per state; the states "
+            "overlap, and fewer of them may describe the data better"
+        )
+        notes.append((message, OverlappingStatesWarning))
     if not winner.optimum.converged:
         message = (
-            f"the local search stopped after {winner.optimum.iterations} rounds with labels still changing; raise "
-            "max_iterations or tolerance"
+            f"the local search stopped after {winner.optimum.iterations} rounds, with labels still changing or a gap "
+            f"of {winner.optimum.gap:.1e}; raise max_iterations or tolerance"
         )
-        warnings.warn(message, ConvergenceWarning, stacklevel=3)
-        model.warnings.append(message)
-    rival = _close_rival(candidates)
+        notes.append((message, ConvergenceWarning))
     if rival is not None:
         message = (
             f"a clearly different decomposition (start {rival.start!r}, bandwidth {rival.bandwidth:.3g}) scores within "
             f"{CLOSE_SCORE:.0%} of the one returned; compare them with model.candidates and model.alternative"
         )
-        warnings.warn(message, AmbiguousSolutionWarning, stacklevel=3)
-        model.warnings.append(message)
-
-
-def _close_rival(candidates: Sequence[Candidate]) -> Candidate | None:
-    """Best finalist whose decomposition differs from the winner's while its score hardly does."""
-    winner = candidates[0]
-    for candidate in candidates[1:]:
-        close = candidate.fate == "finalist" and candidate.score <= (1.0 + CLOSE_SCORE) * winner.score
-        if close and agreement(candidate.optimum.labels, winner.optimum.labels) < SAME_DECOMPOSITION:
-            return candidate
-    return None
+        notes.append((message, AmbiguousSolutionWarning))
+    return notes

@@ -8,19 +8,22 @@ own optimisation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import Any, get_args
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
+from m3c_md.exceptions import DegenerateSolutionError
 from m3c_md.optimize.blocks import Rule, all_label_costs
 from m3c_md.optimize.labels import balanced_labels, class_bounds
 from m3c_md.search.local_search import SearchSettings, local_search
 from m3c_md.search.problem import BandwidthStart, SearchProblem
 from m3c_md.search.selection import (
+    SAME_DECOMPOSITION,
     Candidate,
     Selection,
     agree,
@@ -30,24 +33,26 @@ from m3c_md.search.selection import (
     least_share,
     nothing_left,
 )
-from m3c_md.search.starts import SAME_DECOMPOSITION, bandwidth_start, shared_starts
+from m3c_md.search.starts import bandwidth_start, shared_starts
 from m3c_md.search.windows import FeatureBlocks, equally_spaced
 
 IntArray = NDArray[np.intp]
-Report = Callable[[int], object]
+Report = Callable[[float], object]
 Start = str | IntArray
 Trials = dict[float, list["Trial"]]
 
 # (windows, candidates that go on): all candidates meet the first sample, the survivors the next, ...
 RUNGS = ((2000, 6), (6000, 3), (20_000, 2))
 # Bandwidths at which all starts are tried, and decompositions that then meet the other bandwidths.
-N_SCOUTS = 2
+N_SCOUTS = 3
 N_DECOMPOSITIONS = 3
 # A decomposition that scores worse than the best by more than this factor is not tried at other bandwidths.
 HOPELESS = 1.5
 # Accuracy of the large-margin problem for a candidate that may still be dropped.
 TRIAL_GAP = 1e-2
 TRIAL_ITERATIONS = 30
+# Lower bounds on the labels, as shares of 1/κ, tried in turn when every candidate has lost a state.
+TIGHTER_BALANCE = (0.25, 0.5)
 # Kinetics are estimated from at most this many windows: a small sample would miss the rare transitions.
 KINETIC_WINDOWS = 20_000
 
@@ -71,7 +76,7 @@ def search(
     gap: float = 1e-4,
     halving: bool = True,
     n_jobs: int | None = None,
-    report: Report = lambda steps: None,
+    report: Report = lambda share: None,
 ) -> list[Candidate]:
     """Run all candidates and return them, the winner first, then by how far they came and by score.
 
@@ -93,7 +98,7 @@ def search(
     n_jobs : int, optional
         Processes for the candidates, through joblib.
     report : callable
-        Told after each finished candidate.
+        Told now and then which share of the work is done.
 
     Raises
     ------
@@ -104,18 +109,56 @@ def search(
     scouts = _scouts(bandwidths) if halving else bandwidths
     trials = _first_trials(problem, scouts, starts, sizes[0][0], seed)
 
-    def optimise(some: Trials, n_windows: int) -> list[Candidate]:
+    def optimise(some: Trials, n_windows: int, begin: float, end: float) -> list[Candidate]:
         accuracy = TRIAL_GAP if halving else gap
-        return _optimise(problem, some, n_windows, selection, accuracy, n_jobs, report)
+        steps = _optimise(problem, some, n_windows, selection, accuracy, n_jobs)
+        total, done = sum(len(group) for group in some.values()), []
+        for group in steps:
+            done += group
+            report(begin + (end - begin) * len(done) / total)
+        return done
 
-    candidates = optimise(trials, sizes[0][0])
+    candidates = optimise(trials, sizes[0][0], 0.05, 0.5)
     if len(scouts) < len(bandwidths):
-        candidates += optimise(_sweep(problem, candidates, bandwidths), sizes[0][0])
+        others = _sweep(problem, candidates, bandwidths)
+        if not others:  # all scouts are degenerate: what is left is to try everything
+            rest = [bandwidth for bandwidth in bandwidths if bandwidth not in scouts]
+            others = _first_trials(problem, rest, starts, sizes[0][0], seed)
+        candidates += optimise(others, sizes[0][0], 0.5, 0.7)
     alive, ended = choose(problem, candidates, sizes[0][1])
-    for n_windows, n_keep in sizes[1:]:
-        alive, out = choose(problem, optimise(_continued(alive), n_windows), n_keep)
+    for rung, (n_windows, n_keep) in enumerate(sizes[1:]):
+        begin, end = (0.7 + 0.2 * (rung + i) / (len(sizes) - 1) for i in (0, 1))
+        alive, out = choose(problem, optimise(_continued(alive), n_windows, begin, end), n_keep)
         ended = out + ended
-    return _finish(problem, alive, ended, selection, gap)
+    report(0.9)
+    finished = _finish(problem, alive, ended, selection, gap)
+    report(1.0)
+    return finished
+
+
+def search_until_populated(problem: SearchProblem, *given: Any, **options: Any) -> tuple[list[Candidate], float | None]:
+    """Search; if every candidate is degenerate, search again with labels held closer to balance.
+
+    A state that overlaps with others may vanish because leaving ϱ_l of the labels wrong, at a cost of 3ϱ_l, is cheaper
+    than keeping it. A larger ϱ_l takes that way out; what counts as degenerate stays the same.
+
+    Returns
+    -------
+    candidates : list of Candidate
+    held_share : float or None
+        The ϱ_l that it took, if not that of the settings.
+    """
+    settings = problem.settings
+    try:
+        return search(problem, *given, **options), None
+    except DegenerateSolutionError as error:
+        failure = error
+    for share in (step / settings.n_states for step in TIGHTER_BALANCE):
+        if share > settings.balance[0]:
+            held = replace(settings, balance=(share, settings.balance[1]), least_population=settings.guard)
+            with suppress(DegenerateSolutionError):
+                return search(replace(problem, settings=held), *given, **options), share
+    raise failure
 
 
 def _rung_sizes(n_windows: int, halving: bool) -> list[tuple[int, int]]:
@@ -131,7 +174,7 @@ def _scouts(bandwidths: Sequence[float]) -> list[float]:
     """Some bandwidths from the lower and middle part of the grid, where solutions differ most."""
     if len(bandwidths) <= N_SCOUTS:
         return list(bandwidths)
-    places = np.linspace(1, 0.6 * (len(bandwidths) - 1), N_SCOUTS).round().astype(int)
+    places = np.linspace(1, 0.75 * (len(bandwidths) - 1), N_SCOUTS).round().astype(int)
     return [bandwidths[place] for place in sorted(set(places.tolist()))]
 
 
@@ -165,13 +208,15 @@ def _first_trials(
 
 
 def _sweep(problem: SearchProblem, scouted: list[Candidate], bandwidths: Sequence[float]) -> Trials:
-    """Carry the best clearly different decompositions that the scouts found to all other bandwidths."""
+    """Carry the best clearly different decompositions that the scouts found, if any, to all other bandwidths."""
     found: list[Candidate] = []
     for candidate in sorted(scouted, key=lambda c: c.score):
         known = any(agree(candidate, other, SAME_DECOMPOSITION) for other in found)
         hopeless = bool(found) and candidate.score > HOPELESS * found[0].score
         if not (known or hopeless or candidate.is_degenerate(least_share(problem, candidate))):
             found.append(candidate)
+    if not found:
+        return {}
     tried = {(c.start, c.bandwidth) for c in scouted}
     return {
         bandwidth: [
@@ -192,28 +237,18 @@ def _continued(candidates: list[Candidate]) -> Trials:
 
 
 def _optimise(
-    problem: SearchProblem,
-    trials: Trials,
-    n_windows: int,
-    selection: Selection,
-    gap: float,
-    n_jobs: int | None,
-    report: Report,
-) -> list[Candidate]:
-    """Local search for all trials on an equally spaced sample of windows."""
+    problem: SearchProblem, trials: Trials, n_windows: int, selection: Selection, gap: float, n_jobs: int | None
+) -> Iterator[list[Candidate]]:
+    """Local search for all trials on an equally spaced sample of windows, bandwidth by bandwidth."""
     from joblib import Parallel, delayed
 
     chosen = equally_spaced(problem.data.n_windows, n_windows)
-    results = Parallel(n_jobs=n_jobs, return_as="generator")(
+    results: Iterator[list[Candidate]] = Parallel(n_jobs=n_jobs, return_as="generator")(
         delayed(_optimise_bandwidth)(problem, bandwidth, some, chosen, selection, gap)
         for bandwidth, some in trials.items()
         if some
     )
-    candidates: list[Candidate] = []
-    for some in results:
-        candidates += some
-        report(len(some))
-    return candidates
+    return results
 
 
 def _optimise_bandwidth(
@@ -265,7 +300,7 @@ def _finish(
     for candidate in queue:
         others = [c for c in others if c is not candidate]
         polished = _polish(problem, candidate, selection, gap)
-        if not polished.is_degenerate(problem.settings.balance[0]):
+        if not polished.is_degenerate(problem.settings.guard):
             return [replace(polished, fate="winner"), *others]
         others.append(replace(polished, fate="degenerate: at full accuracy"))
     raise nothing_left(others, problem.settings)

@@ -23,14 +23,34 @@ WARM_SMOOTHING = 0.25
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """What stays the same for all candidates of a search."""
+    """What stays the same for all candidates of a search.
+
+    Attributes
+    ----------
+    n_states, regularization : int, float
+        κ and β.
+    balance : (float, float)
+        Bounds ϱ_l and ϱ_u on the shares of the labels.
+    least_population : float, optional
+        A rule that gives some state a smaller share of the frames is degenerate; ϱ_l by default.
+    bias : bool
+        Whether rules have offsets b_k.
+    max_iterations, tolerance : int
+        r_max and α_H of Algorithm 1.
+    """
 
     n_states: int
     regularization: float
     balance: tuple[float, float]
+    least_population: float | None = None
     bias: bool = True
     max_iterations: int = 100
     tolerance: int = 0
+
+    @property
+    def guard(self) -> float:
+        """Smallest share of the frames that a state of an honest rule has."""
+        return self.balance[0] if self.least_population is None else self.least_population
 
 
 @dataclass(frozen=True)

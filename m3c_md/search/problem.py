@@ -25,6 +25,8 @@ ColumnScale = Literal["none", "standard"]
 
 # Fine partitions over which the weights of the windows are averaged.
 N_PARTITIONS = 3
+# Squares of distances must neither underflow nor overflow.
+SMALLEST_EXTENT = 1e-100
 # Bandwidths tried by default, in units of the root mean square distance between frames.
 BANDWIDTH_FACTORS = tuple(2.0 ** (0.5 * j) for j in range(-5, 3))
 
@@ -103,7 +105,10 @@ def column_scale(frames: FloatArray, scale: ColumnScale) -> FloatArray:
     [1.0, 1.0]
     """
     # Rounding gives equal frames a tiny standard deviation, but never a range.
-    if not np.ptp(frames, axis=0).max() > 0.0:
+    extent = np.ptp(frames, axis=0).max()
+    if extent > 0.0 and not SMALLEST_EXTENT < extent < 1.0 / SMALLEST_EXTENT:
+        raise InputError(f"the columns span up to {extent:.3g}, too extreme to square; change the unit of the features")
+    if not extent > 0.0:
         raise InputError(
             f"all {len(frames)} frames are equal, so there is nothing to cluster; check how the features were made"
         )

@@ -29,11 +29,13 @@ def relaxed_weights(partitions: list[Microstates], horizon: int) -> FloatArray:
     for cells in partitions:
         counts = cells.counts(np.ones(n_windows))
         visits = counts.sum(axis=1)
-        counts[visits == 0.0, visits == 0.0] = 1.0  # a cell never left keeps what it has
+        start = visits / n_windows
+        # Where a trajectory ends in a cell that is never left, it is taken to start anew: nothing is lost in there.
+        counts[visits == 0.0] = start
         transition = counts / counts.sum(axis=1, keepdims=True)
-        relaxed = (visits / n_windows) @ np.linalg.matrix_power(transition, horizon)
+        relaxed = start @ np.linalg.matrix_power(transition, horizon)
         total += (relaxed / np.maximum(visits, 1.0))[cells.windows[0]]
-    weights = np.clip(total / total.sum() * n_windows, *WEIGHT_BOUNDS)
+    weights = np.clip(total / total.mean(), *WEIGHT_BOUNDS)
     return np.asarray(weights / weights.sum())
 
 
@@ -45,4 +47,4 @@ def effective_sample(weights: FloatArray) -> float:
     >>> effective_sample(np.array([1.0, 1.0, 0.0, 0.0]))
     0.5
     """
-    return float(weights.sum() ** 2 / (len(weights) * (weights**2).sum()))
+    return min(1.0, float(weights.sum() ** 2 / (len(weights) * (weights**2).sum())))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -18,7 +19,8 @@ from m3c_md.search.windows import BLOCK_SIZE, FeatureBlocks
 FloatArray = NDArray[np.float64]
 Selection = Literal["objective", "class-averaged"]
 
-# Labelings of windows that agree on this share are one solution.
+# Labelings of windows that agree on this share are one decomposition, and on that share one solution.
+SAME_DECOMPOSITION = 0.93
 SAME_SOLUTION = 0.999
 
 
@@ -109,9 +111,9 @@ def frame_populations(problem: SearchProblem, candidate: Candidate) -> FloatArra
 
 
 def least_share(problem: SearchProblem, candidate: Candidate) -> float:
-    """Smallest share that a state may have: half of the balance on a sample, where a rare state may fluctuate."""
+    """Smallest share that a state may have: half of the guard on a sample, where a rare state may fluctuate."""
     whole = candidate.n_windows == problem.data.n_windows
-    return problem.settings.balance[0] * (1.0 if whole else 0.5)
+    return problem.settings.guard * (1.0 if whole else 0.5)
 
 
 def choose(problem: SearchProblem, candidates: list[Candidate], n_keep: int) -> tuple[list[Candidate], list[Candidate]]:
@@ -140,13 +142,23 @@ def agree(a: Candidate, b: Candidate, share: float) -> bool:
     return agreement(a.optimum.labels, b.optimum.labels) >= share
 
 
+def close_rival(candidates: Sequence[Candidate], share: float) -> Candidate | None:
+    """Best finalist whose decomposition differs from the winner's while its score is within ``share`` of it."""
+    winner = candidates[0]
+    for candidate in candidates[1:]:
+        close = candidate.fate == "finalist" and candidate.score <= (1.0 + share) * winner.score
+        if close and not agree(candidate, winner, SAME_DECOMPOSITION):
+            return candidate
+    return None
+
+
 def nothing_left(ended: list[Candidate], settings: SearchSettings) -> DegenerateSolutionError:
     """Error that says what became of the best of the degenerate candidates, and what to do."""
     best = min(ended, key=lambda c: c.score)
     state = int(np.argmin(best.populations))
     return DegenerateSolutionError(
         f"all {len(ended)} candidates are degenerate: they leave some state with fewer than "
-        f"{settings.balance[0]:.2%} of the frames. In the best one (start {best.start!r}, bandwidth "
+        f"{settings.guard:.2%} of the frames. In the best one (start {best.start!r}, bandwidth "
         f"{best.bandwidth:.3g}) it is state {state} of {settings.n_states}, with {best.populations[state]:.2%}. "
         "Ask for fewer states, add starts, try other bandwidths, or lower balance[0] if a state is really that rare."
     )

@@ -16,6 +16,7 @@ from m3c_md.optimize.rounding import round_relation
 from m3c_md.search.coarse_graining import Clustering, k_means, k_medoids
 from m3c_md.search.lumping import best_lumpings, pcca_microstates
 from m3c_md.search.problem import BandwidthStart, SearchProblem, SharedStart, joined_slices
+from m3c_md.search.selection import SAME_DECOMPOSITION
 from m3c_md.search.windows import FeatureBlocks
 
 FloatArray = NDArray[np.float64]
@@ -24,8 +25,6 @@ IntArray = NDArray[np.intp]
 # Cap on a relaxed class, as a multiple of the fair share 1/κ: with the search's own ϱ_u = 0.99 the relation matrix is
 # nearly all ones and rounding amplifies the solver's noise.
 RELAXATION_CAP = 1.35
-# Labelings that agree on this share of the windows are the same decomposition.
-SAME_DECOMPOSITION = 0.93
 # Different lumpings to start from: the most metastable one of a few hundred transitions is often not the right one.
 N_LUMPINGS = 6
 

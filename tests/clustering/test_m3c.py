@@ -324,7 +324,6 @@ class TestWarnings:
         rival = ambiguous_model.candidates["start"][1]
         assert repr(rival) in message
 
-    @pytest.mark.xfail(strict=True, reason="model.warnings misses what is said before the search")
     def test_short_trajectories_are_remembered_too(self, two_wells: Wells) -> None:
         with pytest.warns(ShortTrajectoryWarning) as record:
             model = quick(2, lagtime=3).fit_fetch([two_wells.frames, two_wells.frames[:2]])

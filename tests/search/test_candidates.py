@@ -86,10 +86,14 @@ class TestBookkeeping:
         assert sorted(c.start for c in found) == ["kmeans", "labels 1"]
         assert agreement(found[0].optimum.labels, truth) > 0.95
 
-    def test_report_hears_of_every_candidate(self, wells_case):
-        steps = []
-        found = run(wells_case[0], report=steps.append)
-        assert sum(steps) == len(found)
+    def test_reported_share_of_the_work_rises_to_one(self, wells_case, monkeypatch):
+        monkeypatch.setattr(candidates_module, "RUNGS", ((150, 3), (400, 2)))
+        shares = []
+        run(wells_case[0], (0.75, 1.5, 3.0, 6.0), ("kinetic", "kmeans"), report=shares.append)
+        assert shares == sorted(shares)
+        assert shares[0] > 0.0
+        assert shares[-1] == 1.0
+        assert len(shares) > 5
 
     def test_winner_is_optimised_to_the_end(self, wells_case):
         problem, truth = wells_case
