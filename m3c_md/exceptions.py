@@ -33,6 +33,10 @@ class AmbiguousSolutionWarning(M3CWarning):
     """A clearly different decomposition scores almost as well as the one returned."""
 
 
+class RareStateWarning(M3CWarning):
+    """A state has fewer frames than the balance asks for."""
+
+
 class OverlappingStatesWarning(M3CWarning):
     """States were found only with labels held closer to balance than asked for."""
 

@@ -19,6 +19,7 @@ from m3c_md.exceptions import (
     InputError,
     M3CWarning,
     OverlappingStatesWarning,
+    RareStateWarning,
     ShortTrajectoryWarning,
 )
 from m3c_md.inputs import (
@@ -69,7 +70,7 @@ class M3C(EstimatorTransformer):  # type: ignore[misc]
     lagtime : int, default=1
         Lag time in frames between the two slices of a transition pair.
     bandwidth : "auto", float or sequence of float
-        Width(s) σ of the Gaussian kernel to try, in units of the (scaled) data. "auto" tries eight, from 0.18 to 2
+        Width(s) σ of the Gaussian kernel to try, in units of the scaled columns. "auto" tries eight, from 0.18 to 2
         times the root mean square distance between frames.
     n_features : int, default=100
         Number d of random features.
@@ -77,7 +78,8 @@ class M3C(EstimatorTransformer):  # type: ignore[misc]
         β: weight of β/2 ||W||² against the mean loss. Larger values give smoother boundaries.
     balance : (float, float), default=(0.01, 0.99)
         Smallest and largest share of the transition pairs that a state may have. A solution whose rule leaves some
-        state with a smaller share of frames than the first number is degenerate and never returned.
+        state with a smaller share of frames than the first number is degenerate and does not win; where there is no
+        other, one with at least half of it is returned with a `RareStateWarning`.
     reweight : bool, default=True
         Whether to weight transition pairs towards the relaxed distribution: removes the bias of trajectories started
         out of equilibrium, changes nothing where data are in equilibrium (see ``model.effective_sample``).
@@ -96,9 +98,8 @@ class M3C(EstimatorTransformer):  # type: ignore[misc]
         Limit r_max on the rounds of the local search.
     tolerance : int, default=0
         The local search ends when no more than this many labels change in a round (α_H of the paper).
-    scale : "none" or "standard"
-        Whether to divide each column by its standard deviation first. Sines and cosines of angles need none;
-        columns of different units do.
+    scale : "standard" or "none"
+        Whether to divide each column by its standard deviation first.
     random_state : None, int or numpy.random.Generator
         Same number, same answer, whatever the number of processes or threads.
     n_jobs : int, optional
@@ -112,7 +113,7 @@ class M3C(EstimatorTransformer):  # type: ignore[misc]
 
     References
     ----------
-    Hao Wu, "Maximum margin clustering for state decomposition of metastable systems", Neurocomputing 164 (2015).
+    Hao Wu, "Maximum margin clustering for state decomposition of metastable systems", arXiv:1501.00125 (2015).
 
     Examples
     --------
@@ -141,12 +142,12 @@ class M3C(EstimatorTransformer):  # type: ignore[misc]
         balance: tuple[float, float] = (0.01, 0.99),
         reweight: bool = True,
         starts: Sequence[Any] = ("kinetic", "lumping", "kmeans"),
-        selection: Selection = "objective",
+        selection: Selection = "class-averaged",
         features: FeatureKind = "orthogonal",
         n_coarse: int = 30,
         max_iterations: int = 100,
         tolerance: int = 0,
-        scale: ColumnScale = "none",
+        scale: ColumnScale = "standard",
         random_state: Any = None,
         n_jobs: int | None = None,
         progress: Any = None,
@@ -227,7 +228,7 @@ class M3C(EstimatorTransformer):  # type: ignore[misc]
                 reweight=check_flag("reweight", self.reweight),
                 n_coarse=check_integer("n_coarse", self.n_coarse, settings.n_states),
             )
-            candidates, held_share = search_until_populated(
+            candidates, used = search_until_populated(
                 problem,
                 bandwidths or default_bandwidths(problem.data.frames, problem.scale),
                 starts,
@@ -244,7 +245,7 @@ class M3C(EstimatorTransformer):  # type: ignore[misc]
             lagtime=int(self.lagtime),
             effective_sample=problem.effective_sample,
         )
-        for message, category in (*notes, *_doubts(candidates, held_share)):
+        for message, category in (*notes, *_doubts(candidates, settings, used)):
             warnings.warn(message, category, stacklevel=2)
             self._model.warnings.append(message)
         return self
@@ -373,14 +374,20 @@ def _window_labels(start: Any, windows: WindowSet, shortest: int, n_states: int)
     return np.asarray(states[windows.windows[0]], dtype=np.intp)
 
 
-def _doubts(candidates: Sequence[Candidate], held_share: float | None) -> list[Note]:
+def _doubts(candidates: Sequence[Candidate], asked: SearchSettings, used: SearchSettings) -> list[Note]:
     """What the user would want to know before trusting the winner."""
     notes: list[Note] = []
     winner, rival = candidates[0], close_rival(candidates, CLOSE_SCORE)
-    if held_share is not None:
+    if used.guard < asked.guard:
         message = (
-            f"every candidate lost a state, so labels were held to at least {held_share:.1%} per state; the states "
-            "overlap, and fewer of them may describe the data better"
+            f"the smallest state has {winner.populations.min():.2%} of the frames, less than balance[0]={asked.guard}; "
+            "lower balance[0] if it is a state, or ask for fewer states"
+        )
+        notes.append((message, RareStateWarning))
+    if used.balance != asked.balance:
+        message = (
+            f"every candidate lost a state, so labels were held to at least {used.balance[0]:.1%} per state; "
+            "the states overlap, and fewer of them may describe the data better"
         )
         notes.append((message, OverlappingStatesWarning))
     if not winner.optimum.converged:

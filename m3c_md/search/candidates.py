@@ -9,7 +9,6 @@ own optimisation.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 from zlib import crc32
@@ -136,29 +135,37 @@ def search(
     return finished
 
 
-def search_until_populated(problem: SearchProblem, *given: Any, **options: Any) -> tuple[list[Candidate], float | None]:
-    """Search; if every candidate is degenerate, search again with labels held closer to balance.
+def search_until_populated(
+    problem: SearchProblem, *given: Any, **options: Any
+) -> tuple[list[Candidate], SearchSettings]:
+    """Search, and where every candidate is degenerate search again under settings that may save a state.
 
-    A state that overlaps with others may vanish because leaving ϱ_l of the labels wrong, at a cost of 3ϱ_l, is cheaper
-    than keeping it. A larger ϱ_l takes that way out; what counts as degenerate stays the same.
+    First a state may be as rare as half of ϱ_l: a rule that finds a real but rare state gives it a little less than the
+    labels were forced to. Then the labels are held closer to balance: a state that overlaps with others may vanish
+    because leaving ϱ_l of the labels wrong, at a cost of 3ϱ_l, is cheaper than keeping it, and a larger ϱ_l takes that
+    way out.
 
     Returns
     -------
     candidates : list of Candidate
-    held_share : float or None
-        The ϱ_l that it took, if not that of the settings.
+    settings : SearchSettings
+        Those that it took.
     """
     settings = problem.settings
-    try:
-        return search(problem, *given, **options), None
-    except DegenerateSolutionError as error:
-        failure = error
-    for share in (step / settings.n_states for step in TIGHTER_BALANCE):
-        if share > settings.balance[0]:
-            held = replace(settings, balance=(share, settings.balance[1]), least_population=settings.guard)
-            with suppress(DegenerateSolutionError):
-                return search(replace(problem, settings=held), *given, **options), share
-    raise failure
+    lower, upper = settings.balance
+    tighter = [step / settings.n_states for step in TIGHTER_BALANCE if step / settings.n_states > lower]
+    ladder = [
+        settings,
+        replace(settings, least_population=0.5 * settings.guard),
+        *(replace(settings, balance=(share, upper), least_population=settings.guard) for share in tighter),
+    ]
+    failures: list[DegenerateSolutionError] = []
+    for rung in ladder:
+        try:
+            return search(replace(problem, settings=rung), *given, **options), rung
+        except DegenerateSolutionError as error:
+            failures.append(error)
+    raise failures[0]
 
 
 def _rung_sizes(n_windows: int, halving: bool) -> list[tuple[int, int]]:
