@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+
+# First of all: once cvxpy has loaded its HiGHS, OR-tools cannot be loaded any more, and the label step would be tested
+# with its stand-in alone.
+import ortools.graph.python.min_cost_flow  # noqa: F401
 import pytest
 from numpy.typing import NDArray
 

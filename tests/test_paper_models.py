@@ -66,6 +66,7 @@ def test_no_bandwidth_of_the_paper_makes_a_degenerate_state_win(model_1_sets, ex
     assert fitted.populations.min() >= estimator.balance[0]
 
 
+@pytest.mark.filterwarnings("ignore::m3c_md.exceptions.OverlappingStatesWarning")
 def test_the_papers_own_settings_run_and_never_return_an_empty_state(model_1_sets):
     fitted = M3C.paper(3, random_state=0, n_coarse=20, bandwidth=(0.5, 1.0)).fit_fetch(model_1_sets[0])
     assert fitted.populations.min() >= 0.01

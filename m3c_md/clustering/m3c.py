@@ -79,7 +79,7 @@ class M3C(EstimatorTransformer):  # type: ignore[misc]
     balance : (float, float), default=(0.01, 0.99)
         Smallest and largest share of the transition pairs that a state may have. A solution whose rule leaves some
         state with a smaller share of frames than the first number is degenerate and does not win; where there is no
-        other, one with at least half of it is returned with a `RareStateWarning`.
+        other, one with up to 0.005 less is returned with a `RareStateWarning`.
     reweight : bool, default=True
         Whether to weight transition pairs towards the relaxed distribution: removes the bias of trajectories started
         out of equilibrium, changes nothing where data are in equilibrium (see ``model.effective_sample``).

@@ -130,7 +130,9 @@ def plot_candidates(model: M3CModel, *, ax: Any = None) -> Any:
             part = rows[chosen]
             axis.plot(part["bandwidth"], part["score"], marker, ms=6, mfc=face, mec=color, zorder=3)
     axis.scatter(table["bandwidth"][0], table["score"][0], s=140, facecolors="none", edgecolors="black", zorder=4)
-    axis.set(xscale="log", yscale="log", xlabel="bandwidth σ (units of the data)", ylabel="score (lower is better)")
+    axis.set(
+        xscale="log", yscale="log", xlabel="bandwidth σ (units of the scaled columns)", ylabel="score (lower is better)"
+    )
     axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     for one in (axis.xaxis, axis.yaxis):

@@ -52,6 +52,8 @@ TRIAL_GAP = 1e-2
 TRIAL_ITERATIONS = 30
 # Lower bounds on the labels, as shares of 1/κ, tried in turn when every candidate has lost a state.
 TIGHTER_BALANCE = (0.25, 0.5)
+# How much rarer than the balance a state may be, where there is no other solution.
+RARE_SLACK = 0.005
 # Kinetics are estimated from at most this many windows: a small sample would miss the rare transitions.
 KINETIC_WINDOWS = 20_000
 
@@ -140,8 +142,8 @@ def search_until_populated(
 ) -> tuple[list[Candidate], SearchSettings]:
     """Search, and where every candidate is degenerate search again under settings that may save a state.
 
-    First a state may be as rare as half of ϱ_l: a rule that finds a real but rare state gives it a little less than the
-    labels were forced to. Then the labels are held closer to balance: a state that overlaps with others may vanish
+    First a state may be a little rarer than ϱ_l: a rule that finds a real but rare state gives it less than the labels
+    were forced to. Then the labels are held closer to balance: a state that overlaps with others may vanish
     because leaving ϱ_l of the labels wrong, at a cost of 3ϱ_l, is cheaper than keeping it, and a larger ϱ_l takes that
     way out.
 
@@ -156,7 +158,7 @@ def search_until_populated(
     tighter = [step / settings.n_states for step in TIGHTER_BALANCE if step / settings.n_states > lower]
     ladder = [
         settings,
-        replace(settings, least_population=0.5 * settings.guard),
+        replace(settings, least_population=max(settings.guard - RARE_SLACK, 0.5 * settings.guard)),
         *(replace(settings, balance=(share, upper), least_population=settings.guard) for share in tighter),
     ]
     failures: list[DegenerateSolutionError] = []

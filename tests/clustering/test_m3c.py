@@ -166,10 +166,12 @@ class TestReproducibility:
 
     def test_units_do_not_matter_to_the_automatic_bandwidth(self) -> None:
         x = hidden_markov_wells(300, 2, seed=2).frames
-        small, large = (M3C(2, starts=("kinetic",), random_state=0).fit_fetch(factor * x) for factor in (1.0, 1024.0))
-        # A power of two scales without rounding, so even the objectives agree.
-        assert np.array_equal(small.transform(x), large.transform(1024.0 * x))
-        assert large.bandwidth == pytest.approx(1024.0 * small.bandwidth, rel=1e-12)
+        for scale, ratio in (("none", 1024.0), ("standard", 1.0)):
+            estimator = M3C(2, starts=("kinetic",), scale=scale, random_state=0)
+            small, large = (estimator.fit_fetch(factor * x) for factor in (1.0, 1024.0))
+            # A power of two scales without rounding, so even the objectives agree.
+            assert np.array_equal(small.transform(x), large.transform(1024.0 * x))
+            assert large.bandwidth == pytest.approx(ratio * small.bandwidth, rel=1e-12)
 
     @pytest.mark.parametrize("features", ["orthogonal", "fourier"])
     def test_the_origin_does_not_matter(self, features: Any, two_wells: Wells) -> None:
