@@ -189,7 +189,7 @@ class M3C(EstimatorTransformer):  # type: ignore[misc]
         }
         return cls(n_states, lagtime, random_state=random_state, **{**settings, **changes})
 
-    def fit(self, data: Any, y: Any = None, **kwargs: Any) -> M3C:
+    def fit(self, data: Any, y: Any = None) -> M3C:
         """Find the metastable states of trajectories.
 
         Parameters
@@ -198,14 +198,12 @@ class M3C(EstimatorTransformer):  # type: ignore[misc]
             One trajectory, several, or frames X with the frames Y one lag time later.
         y : ignored
             For scikit-learn pipelines.
-        **kwargs
-            Not used; there for deeptime's interface.
 
         Returns
         -------
         self : M3C
         """
-        del y, kwargs
+        del y
         windows, notes = self._windows(data)
         settings = self._settings(windows.n_windows)
         starts = self._checked_starts(windows, is_pair=_is_pair(data))
@@ -250,9 +248,9 @@ class M3C(EstimatorTransformer):  # type: ignore[misc]
             self._model.warnings.append(message)
         return self
 
-    def fit_transform(self, data: Any, y: Any = None, **kwargs: Any) -> Any:
+    def fit_transform(self, data: Any, y: Any = None) -> Any:
         """Fit and return the states of the training frames; ``y`` is ignored."""
-        return self.fit(data, y, **kwargs).transform(data)
+        return self.fit(data, y).transform(data)
 
     def transform(self, data: Any) -> Any:
         """States of frames under the fitted model, see `M3CModel.transform`."""
