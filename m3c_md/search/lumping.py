@@ -23,10 +23,16 @@ MERGES_KEPT = 12
 
 @dataclass(frozen=True)
 class Lumping:
-    """A lumping of micro states: the state of every window's first slice, and its Q."""
+    """A lumping of micro states, and its Q."""
 
-    windows: IntArray
+    cells: Microstates
+    labels: IntArray
     metastability: float
+
+    @property
+    def windows(self) -> IntArray:
+        """State of every window's first slice."""
+        return np.asarray(self.labels[self.cells.windows[0]])
 
 
 def pcca_microstates(
@@ -60,7 +66,7 @@ def _largest_connected(symmetric: FloatArray) -> IntArray:
 def best_lumpings(
     partitions: list[Microstates], weights: FloatArray, scale: FloatArray, n_states: int
 ) -> list[Lumping]:
-    """Most metastable lumpings of several fine partitions, as labels of the windows, best first.
+    """Most metastable lumpings of several fine partitions, best first.
 
     Perron clusters, a few more than asked for, merged back in all promising ways, each then improved by single
     flips. PCCA+ into exactly κ states often follows a slow but rare process (a cell hardly ever left) where merging
@@ -74,7 +80,7 @@ def best_lumpings(
         fine = pcca_microstates(counts, cells.centers / scale, n_fine, method="inner_simplex")
         for merged in _merge(counts, fine, n_states):
             labels = flip_to_metastability(counts, merged, n_states)
-            lumpings.append(Lumping(labels[cells.windows[0]], lumped_metastability(counts, labels, n_states)))
+            lumpings.append(Lumping(cells, labels, lumped_metastability(counts, labels, n_states)))
     return sorted(lumpings, key=lambda lumping: -lumping.metastability)
 
 

@@ -14,10 +14,10 @@ from m3c_md.matching import agreement
 from m3c_md.optimize.relaxation import joint_gram, joint_kernel, solve_relaxation
 from m3c_md.optimize.rounding import round_relation
 from m3c_md.search.coarse_graining import Clustering, k_means, k_medoids
-from m3c_md.search.lumping import best_lumpings, pcca_microstates
+from m3c_md.search.lumping import Lumping, best_lumpings, pcca_microstates
 from m3c_md.search.problem import BandwidthStart, SearchProblem, SharedStart, joined_slices
 from m3c_md.search.selection import SAME_DECOMPOSITION
-from m3c_md.search.windows import FeatureBlocks
+from m3c_md.search.windows import FeatureBlocks, equally_spaced
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
@@ -27,6 +27,7 @@ IntArray = NDArray[np.intp]
 RELAXATION_CAP = 1.35
 # Different lumpings to start from: the most metastable one of a few hundred transitions is often not the right one.
 N_LUMPINGS = 6
+COMPARED_WINDOWS = 10_000
 
 
 def shared_starts(name: SharedStart, problem: SearchProblem, rng: np.random.Generator) -> list[IntArray]:
@@ -54,12 +55,19 @@ def shared_starts(name: SharedStart, problem: SearchProblem, rng: np.random.Gene
         cells = problem.partitions[0]
         states = pcca_microstates(cells.counts(problem.weights), cells.centers / problem.scale, n_states)
         return [states[cells.windows[0]]]
-    different: list[IntArray] = []
-    for lumping in best_lumpings(problem.partitions, problem.weights, problem.scale, n_states):
-        known = any(agreement(lumping.windows, other) >= SAME_DECOMPOSITION for other in different)
-        if not known and len(different) < N_LUMPINGS:
-            different.append(lumping.windows)
-    return different
+    lumpings = best_lumpings(problem.partitions, problem.weights, problem.scale, n_states)
+    return [lumping.windows for lumping in _clearly_different(lumpings, data.n_windows)]
+
+
+def _clearly_different(lumpings: list[Lumping], n_windows: int) -> list[Lumping]:
+    """Best lumpings no two of which are the same decomposition, compared on a sample of the windows."""
+    chosen = equally_spaced(n_windows, COMPARED_WINDOWS)
+    kept: list[tuple[Lumping, IntArray]] = []
+    for lumping in lumpings:
+        labels = lumping.labels[lumping.cells.windows[0, chosen]]
+        if len(kept) < N_LUMPINGS and all(agreement(labels, other) < SAME_DECOMPOSITION for _, other in kept):
+            kept.append((lumping, labels))
+    return [lumping for lumping, _ in kept]
 
 
 def bandwidth_start(
