@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from m3c_md.optimize.blocks import (
     Blocks,
@@ -234,13 +234,28 @@ def _newton_direction(
     gradient[:, n_features] = contrasts.T @ sums.bias_gradient
     diagonal = np.full((n_states - 1, n_features + 1), regularization)
     # The bias has no curvature of its own; the small ridge only guards against a singular matrix.
-    diagonal[:, n_features] = 1e-6 * regularization if bias else np.inf
+    diagonal[:, n_features] = 1e-6 * regularization
     if not bias:
-        keep = np.isfinite(diagonal.ravel())
+        keep = np.tile(np.arange(n_features + 1) < n_features, n_states - 1)
         hessian, gradient, diagonal = hessian[np.ix_(keep, keep)], gradient[:, :n_features], diagonal[:, :n_features]
     hessian[np.diag_indices_from(hessian)] += diagonal.ravel()
-    step = -cho_solve(cho_factor(hessian, lower=True, overwrite_a=True), gradient.ravel()).reshape(gradient.shape)
+    step = -_solve_definite(hessian, gradient.ravel()).reshape(gradient.shape)
     slope = float((step * gradient).sum())
     moves = contrasts @ step
     offsets = moves[:, n_features] if bias else np.zeros(n_states)
     return Rule(moves[:, :n_features], offsets), slope
+
+
+def _solve_definite(matrix: FloatArray, right: FloatArray) -> FloatArray:
+    """Solve with a symmetric matrix that is positive definite but for rounding.
+
+    At the smallest widths the curvature is so large that the regulariser is lost in its last digits. Any definite
+    matrix gives a direction of descent, so a ridge on the scale of the matrix does no harm.
+    """
+    ridge = 0.0
+    while True:
+        try:
+            factor = cho_factor(matrix + ridge * np.eye(len(matrix)), lower=True, overwrite_a=True)
+            return np.asarray(cho_solve(factor, right))
+        except LinAlgError:
+            ridge = max(100.0 * ridge, 1e-14 * float(np.diag(matrix).max()))
