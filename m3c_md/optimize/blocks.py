@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from m3c_md.optimize.window_loss import (
+    SmoothedLine,
     label_costs,
     label_tuples,
     orthonormal_contrasts,
     smoothed_losses,
-    smoothed_slopes,
 )
 
 FloatArray = NDArray[np.float64]
@@ -181,20 +181,25 @@ def pass_sums(
     )
 
 
-def line_slope(
-    blocks: Blocks,
-    labels: IntArray,
-    scores: list[FloatArray],
-    direction: list[FloatArray],
-    length: float,
-    smoothing: float,
-) -> float:
-    """Derivative of the smoothed risk at ``scores + length * direction`` along ``direction``, from scores alone."""
-    total = 0.0
-    for (block, own), values, change in zip(_with_labels(blocks, labels), scores, direction, strict=True):
-        moved, moves = (slice_scores(x, block.windows) for x in (values + length * change, change))
-        total += float(block.weights @ smoothed_slopes(moved, moves, own, smoothing))
-    return total
+class RiskAlongLine:
+    """Derivative of the smoothed risk along ``scores + length * change``, from scores alone: no feature is touched."""
+
+    def __init__(
+        self,
+        blocks: Blocks,
+        labels: IntArray,
+        scores: list[FloatArray],
+        change: list[FloatArray],
+        smoothing: float,
+    ) -> None:
+        self._parts = []
+        for (block, own), values, moves in zip(_with_labels(blocks, labels), scores, change, strict=True):
+            here, there = slice_scores(values, block.windows), slice_scores(moves, block.windows)
+            self._parts.append((block.weights, SmoothedLine(here, there, own, smoothing)))
+
+    def slope(self, length: float) -> float:
+        """Derivative at ``length``."""
+        return sum(float(weights @ line.slopes(length)) for weights, line in self._parts)
 
 
 def all_label_costs(blocks: Blocks, rule: Rule) -> FloatArray:

@@ -16,11 +16,11 @@ from m3c_md.optimize.blocks import (
     Blocks,
     ClassSums,
     PassSums,
+    RiskAlongLine,
     Rule,
     class_sums,
     curvature,
     frame_scores,
-    line_slope,
     pass_sums,
     thinned,
 )
@@ -153,7 +153,8 @@ def solve_large_margin(
         hessian = curvature(blocks, sums, n_states, smoothing)
         direction, slope = _newton_direction(rule, sums, hessian, regularization, bias)
         change = frame_scores(blocks, direction)
-        length = _line_search(blocks, labels, rule, direction, scores, change, slope, smoothing, regularization)
+        risk = RiskAlongLine(blocks, labels, scores, change, smoothing)
+        length = _line_search(risk, rule, direction, slope, regularization)
         passes += 1
         if length > 0.0:
             rule = rule.moved(direction, length)
@@ -176,17 +177,7 @@ def _sample_start(
     return found.rule, found.smoothing
 
 
-def _line_search(
-    blocks: Blocks,
-    labels: IntArray,
-    rule: Rule,
-    direction: Rule,
-    scores: list[FloatArray],
-    change: list[FloatArray],
-    slope: float,
-    smoothing: float,
-    regularization: float,
-) -> float:
+def _line_search(risk: RiskAlongLine, rule: Rule, direction: Rule, slope: float, regularization: float) -> float:
     """Length along the direction at which the smoothed objective is nearly flat; zero if it does not descend.
 
     Far from the optimum few windows are curved, Newton's step is then far too long, and merely asking for some
@@ -194,14 +185,10 @@ def _line_search(
     """
     across = regularization * float((rule.weights * direction.weights).sum())
     along = regularization * float((direction.weights**2).sum())
-
-    def derivative(length: float) -> float:
-        return across + length * along + line_slope(blocks, labels, scores, change, length, smoothing)
-
     low, high = (0.0, slope), (np.inf, np.inf)
     length = 1.0
     for _ in range(MAX_LINE_STEPS):
-        value = derivative(length)
+        value = across + length * along + risk.slope(length)
         if abs(value) <= FLATNESS * abs(slope):
             return length
         if value < 0.0:

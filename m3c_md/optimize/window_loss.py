@@ -164,21 +164,27 @@ def smoothed_losses(scores: FloatArray, labels: IntArray, smoothing: float) -> S
     return SmoothedLoss(loss, smoothed, slack, violation, slope, active[bends], support[:, bends].T)
 
 
-def smoothed_slopes(scores: FloatArray, change: FloatArray, labels: IntArray, smoothing: float) -> FloatArray:
-    """Derivatives of the smoothed losses when the scores move along ``change``, (n_windows,).
+class SmoothedLine:
+    """Smoothed losses of a block of windows along a line of scores: their derivative at any point of it.
 
-    The same as the inner product of ``smoothed_losses(...).slope`` with ``change``, at half the cost.
+    What does not depend on the point (leads of the scores and of their change) is prepared once.
     """
-    lead = _leads(scores, labels)
-    active = np.flatnonzero(_largest(lead).max(axis=0) > -1.0 - smoothing)
-    own, columns = labels[active], np.arange(len(active))
-    values, _ = _tuple_values(lead[:, :, active], own)
-    probabilities = project_to_simplex((values - values.max(axis=0)) / smoothing)
-    moves = change[:, :, active]
-    moves -= moves[:, own, columns][:, None, :]
-    slopes = np.zeros(len(labels))
-    slopes[active] = np.einsum("ta,ta->a", probabilities, _tuple_sums(moves))
-    return slopes
+
+    def __init__(self, scores: FloatArray, change: FloatArray, labels: IntArray, smoothing: float) -> None:
+        self._labels = labels
+        self._smoothing = smoothing
+        self._lead = _leads(scores, labels)
+        self._moves = change - change[:, labels, np.arange(len(labels))][:, None, :]
+
+    def slopes(self, length: float) -> FloatArray:
+        """Derivatives at ``scores + length * change``, (n_windows,)."""
+        lead = self._lead + length * self._moves
+        active = np.flatnonzero(_largest(lead).max(axis=0) > -1.0 - self._smoothing)
+        values, _ = _tuple_values(lead[:, :, active], self._labels[active])
+        probabilities = project_to_simplex((values - values.max(axis=0)) / self._smoothing)
+        slopes = np.zeros(len(self._labels))
+        slopes[active] = np.einsum("ta,ta->a", probabilities, _tuple_sums(self._moves[:, :, active]))
+        return slopes
 
 
 def _tuple_values(lead: FloatArray, labels: IntArray) -> tuple[FloatArray, IntArray]:

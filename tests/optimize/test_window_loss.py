@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from m3c_md.optimize.window_loss import (
+    SmoothedLine,
     label_costs,
     label_tuples,
     orthonormal_contrasts,
@@ -315,3 +316,15 @@ def test_contrasts_are_an_orthonormal_basis_of_the_zero_sums(n):
     np.testing.assert_allclose(basis.T @ basis, np.eye(n - 1), atol=1e-14)
     np.testing.assert_allclose(basis.sum(axis=0), 0.0, atol=1e-14)
     assert not basis.flags.writeable
+
+
+@pytest.mark.parametrize("n_slices", [1, 2, 3])
+@pytest.mark.parametrize("length", [0.0, 0.3, 2.0])
+def test_derivative_along_a_line_is_slope_times_change(n_slices, length):
+    rng = np.random.default_rng(n_slices)
+    scores, change = rng.normal(size=(2, n_slices, 3, 40))
+    labels = rng.integers(3, size=40)
+    for smoothing in (1.0, 0.05):
+        slope = smoothed_losses(scores + length * change, labels, smoothing).slope
+        actual = SmoothedLine(scores, change, labels, smoothing).slopes(length)
+        np.testing.assert_allclose(actual, (slope * change).sum(axis=(0, 1)), atol=1e-10)
