@@ -51,7 +51,7 @@ def test_model_2_right_decomposition_is_found_and_mostly_wins():
         right += shares[0] > 0.95
         among += max(shares) > 0.95
     assert among == N_SEEDS
-    assert right >= N_SEEDS / 2  # 94 of 100 in the benchmark: what is tested here is that nothing broke
+    assert right >= N_SEEDS / 2  # 35 of 40 in the benchmark: what is tested here is that nothing broke
 
 
 @pytest.mark.filterwarnings("ignore::m3c_md.exceptions.M3CWarning")

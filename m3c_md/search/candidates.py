@@ -43,10 +43,10 @@ Trials = dict[float, list["Trial"]]
 # (windows, candidates that go on): all candidates meet the first sample, the survivors the next, ...
 RUNGS = ((2000, 6), (6000, 3), (20_000, 2))
 # Bandwidths at which all starts are tried, and decompositions that then meet the other bandwidths.
-N_SCOUTS = 3
+N_SCOUTS = 2
 N_DECOMPOSITIONS = 3
 # A decomposition that scores worse than the best by more than this factor is not tried at other bandwidths.
-HOPELESS = 1.5
+HOPELESS = 1.3
 # Accuracy of the large-margin problem for a candidate that may still be dropped.
 TRIAL_GAP = 1e-2
 TRIAL_ITERATIONS = 30
@@ -183,7 +183,7 @@ def _scouts(bandwidths: Sequence[float]) -> list[float]:
     """Some bandwidths from the lower and middle part of the grid, where solutions differ most."""
     if len(bandwidths) <= N_SCOUTS:
         return list(bandwidths)
-    places = np.linspace(1, 0.75 * (len(bandwidths) - 1), N_SCOUTS).round().astype(int)
+    places = np.linspace(1, 0.6 * (len(bandwidths) - 1), N_SCOUTS).round().astype(int)
     return [bandwidths[place] for place in sorted(set(places.tolist()))]
 
 
