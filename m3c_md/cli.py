@@ -19,7 +19,9 @@ DEMO_FILES = ("decomposition.png", "labels.npy", "candidates.csv")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 0 success, 2 bad usage, 130 interrupted."""
+    """Run the command line and return its exit code: 0 success, 1 no solution, 2 bad usage, 130 interrupted."""
+    from m3c_md.exceptions import DegenerateSolutionError, SolverError
+
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
@@ -27,8 +29,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f"m3c-md: {error}", file=sys.stderr)
         return 2
+    except (DegenerateSolutionError, SolverError) as error:
+        print(f"m3c-md: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
-        print("m3c-md: interrupted; nothing was written", file=sys.stderr)
+        print("m3c-md: interrupted; files already written are complete", file=sys.stderr)
         return 130
 
 

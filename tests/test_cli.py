@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from m3c_md import cli
+from m3c_md.exceptions import DegenerateSolutionError
 from m3c_md.systems import MODEL_I, simulate
 
 
@@ -51,6 +52,16 @@ def test_interrupt_is_reported_and_leaves_nothing(tmp_path, capsys, monkeypatch)
     assert cli.main(["demo", "--out", str(tmp_path / "new")]) == 130
     assert "interrupted" in capsys.readouterr().err
     assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_no_solution_is_reported_without_a_traceback(tmp_path, capsys, monkeypatch):
+    def lost(*_args, **_options):
+        raise DegenerateSolutionError("state 2 has 0.00% of the frames")
+
+    monkeypatch.setattr("m3c_md.systems.simulate", lambda *_args: [np.zeros((2, 2))])
+    monkeypatch.setattr("m3c_md.M3C.fit_fetch", lost)
+    assert cli.main(["demo", "--out", str(tmp_path / "new")]) == 1
+    assert "m3c-md: state 2 has" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 All starts are tried at some bandwidths on a small sample of windows. The best clearly different decompositions that
 they lead to are then tried at all bandwidths; the better of those go on to larger samples, warm started from where
-they stood (successive halving), and the last ones to all the data. So the search costs little more than the winner's
-own optimisation.
+they stood (successive halving), and the last ones to all the data. So the many candidates cost a fixed amount, a few
+seconds, and only the last ones grow with the data.
 """
 
 from __future__ import annotations
