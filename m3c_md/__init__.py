@@ -9,13 +9,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from m3c_md.clustering.k_medoids import KMedoids
     from m3c_md.clustering.m3c import M3C
-    from m3c_md.clustering.model import M3CModel
+    from m3c_md.clustering.margin_model import M3CModel
+    from m3c_md.clustering.mmc import MMC
+    from m3c_md.clustering.pcca_plus import PCCAPlus
 
 __version__ = "0.1.0"
-__all__ = ["M3C", "M3CModel"]
+__all__ = ["M3C", "MMC", "KMedoids", "M3CModel", "PCCAPlus"]
 
-_HOMES = {"M3C": "m3c_md.clustering.m3c", "M3CModel": "m3c_md.clustering.model"}
+_HOMES = {
+    "KMedoids": "m3c_md.clustering.k_medoids",
+    "M3C": "m3c_md.clustering.m3c",
+    "M3CModel": "m3c_md.clustering.margin_model",
+    "MMC": "m3c_md.clustering.mmc",
+    "PCCAPlus": "m3c_md.clustering.pcca_plus",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from m3c_md.clustering.model import M3CModel
+    from m3c_md.clustering.margin_model import M3CModel
 
 DEMO_FILES = ("decomposition.png", "labels.npy", "candidates.csv")
 
@@ -102,7 +102,7 @@ def _write_demo(out: Path, model: M3CModel, trajectories: list[NDArray[np.float6
     import matplotlib.pyplot as plt
     import numpy as np
 
-    from m3c_md.plots.decomposition import plot_candidates, plot_decomposition
+    from m3c_md.plots import plot_candidates, plot_decomposition
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(10.0, 4.2), layout="constrained")
     plot_decomposition(model, trajectories, ax=left)

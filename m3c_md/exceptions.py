@@ -43,3 +43,27 @@ class OverlappingStatesWarning(M3CWarning):
 
 class ConvergenceWarning(M3CWarning):
     """An iteration ended at its limit before it reached the requested accuracy."""
+
+
+class UnvisitedStateWarning(M3CWarning):
+    """Trajectories never leave from some state, so its transition probabilities are unknown."""
+
+
+class LagtimeWarning(M3CWarning):
+    """Lag times too long for the trajectories were left out."""
+
+
+class TimescaleWarning(M3CWarning):
+    """An implied timescale is not resolved: it lies below its lag time or grows with it as noise does."""
+
+
+class DisconnectedWarning(M3CWarning):
+    """Frames or states lie outside the largest set that the trajectories connect."""
+
+
+class FewerStatesWarning(M3CWarning):
+    """A method left some of the states asked for without frames."""
+
+
+class NegativeMatrixWarning(M3CWarning):
+    """A coarse transition matrix has negative entries and is no transition matrix."""

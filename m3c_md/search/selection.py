@@ -95,7 +95,8 @@ def judge(
     ).reshape(n_states, n_states)
     macro = macro + macro.T
     mass = macro.sum(axis=1)
-    metastability = float((np.diag(macro) / np.where(mass > 0.0, mass, 1.0)).sum())
+    # Single frames say nothing about time.
+    metastability = float((np.diag(macro) / np.where(mass > 0.0, mass, 1.0)).sum()) if len(states) > 1 else np.nan
     value = score(blocks, optimum, problem.settings, selection)
     return Candidate(start, bandwidth, optimum, value, populations, metastability, states.shape[1])
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from m3c_md import M3CModel
-from m3c_md.clustering import model as model_module
+from m3c_md.clustering import face as face_module
 from tests.conftest import Wells
 
 
@@ -91,7 +91,7 @@ class TestInvariance:
         self, method: str, batch: int, model: M3CModel, frames: np.ndarray, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         expected = getattr(model, method)(frames)
-        monkeypatch.setattr(model_module, "FRAMES_AT_ONCE", batch)
+        monkeypatch.setattr(face_module, "FRAMES_AT_ONCE", batch)
         result = getattr(model, method)(frames)
         assert result.dtype == expected.dtype
         assert result == pytest.approx(expected, abs=1e-12)
@@ -168,7 +168,8 @@ class TestSample:
 class TestDescription:
     def test_repr_says_what_was_found(self, model: M3CModel) -> None:
         text = repr(model)
-        assert text.startswith("M3CModel(n_states=3, lagtime=1, populations=[0.")
+        assert text.startswith("M3CModel(n_states=3, populations=[0.")
+        assert "lagtime=1, bandwidth=" in text
         for share in model.populations:
             assert f"{share:.3g}" in text
         assert "gap=" in text

@@ -1,0 +1,280 @@
+"""The face that all four methods share: estimators that fit trajectories, models that give every frame a state."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from deeptime.base import EstimatorTransformer, Model, Transformer
+from numpy.typing import NDArray
+
+from m3c_md.clustering.lumped import LumpedModel, lump_microstates, states_of_microstates
+from m3c_md.exceptions import InputError, M3CWarning, ShortTrajectoryWarning
+from m3c_md.inputs import (
+    as_time_lagged_pair,
+    as_trajectories,
+    check_choice,
+    check_integer,
+    is_list_of_arrays,
+    long_enough,
+)
+from m3c_md.search.windows import WindowSet, windows_of_pairs, windows_of_trajectories
+
+if TYPE_CHECKING:
+    from deeptime.markov.msm import MarkovStateModel
+
+FloatArray = NDArray[np.float64]
+Note = tuple[str, type[M3CWarning]]
+
+# Frames that are worked on at a time.
+FRAMES_AT_ONCE = 16_384
+
+
+class StateModel(Model, Transformer):  # type: ignore[misc]
+    """States as a rule on continuous coordinates: the state of a frame is the one with the largest score.
+
+    Attributes
+    ----------
+    populations : (n_states,) array
+        Share of the training frames in each state, in falling order.
+    warnings : list of str
+        What was said during the fit.
+    """
+
+    def __init__(self, populations: FloatArray, n_columns: int) -> None:
+        super().__init__()
+        self.populations = populations
+        self.n_columns = n_columns
+        self.warnings: list[str] = []
+
+    @property
+    def n_states(self) -> int:
+        """Number of states."""
+        return len(self.populations)
+
+    def _scores(self, frames: FloatArray) -> FloatArray:
+        """Scores of some frames, (n_frames, n_states)."""
+        raise NotImplementedError
+
+    def transform(self, data: Any) -> Any:
+        """State of every frame.
+
+        Parameters
+        ----------
+        data : array (n_frames, n_columns), DataFrame, or list of them
+            With the columns that the model was fitted to.
+
+        Returns
+        -------
+        (n_frames,) int32 array, or list of them
+        """
+        return self._each(data, lambda x: self._scores(x).argmax(axis=1).astype(np.int32))
+
+    def decision_function(self, data: Any) -> Any:
+        """Scores of all states, (n_frames, n_states); the largest decides."""
+        return self._each(data, self._scores)
+
+    def margin(self, data: Any) -> Any:
+        """Lead of the largest score over the second largest, (n_frames,): small at a boundary."""
+
+        def lead(frames: FloatArray) -> FloatArray:
+            top = np.partition(self._scores(frames), -2, axis=1)[:, -2:]
+            return np.asarray(top[:, 1] - top[:, 0])
+
+        return self._each(data, lead)
+
+    def sample(
+        self, data: Any, n: int, *, by: Literal["margin", "random"] = "margin", random_state: Any = None
+    ) -> list[NDArray[np.intp]]:
+        """Representative frames of every state.
+
+        Parameters
+        ----------
+        data : array or list of arrays
+            Trajectories to choose from.
+        n : int
+            Frames per state; fewer if a state has fewer.
+        by : "margin" or "random"
+            The frames deepest inside a state, deepest first, or frames drawn at random without repetition.
+        random_state : None, int or numpy.random.Generator
+            For ``by="random"``.
+
+        Returns
+        -------
+        list of (m, 2) arrays
+            For every state (trajectory, frame) indices, as deeptime's sampling functions return them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from m3c_md import M3C
+        >>> x = np.repeat([-1.0, 1.0, -1.0, 1.0], 50)[:, None] + 0.1 * np.random.default_rng(0).normal(size=(200, 1))
+        >>> [s.shape for s in M3C(2, random_state=0).fit_fetch(x).sample(x, 3)]
+        [(3, 2), (3, 2)]
+        """
+        check_integer("n", n, 1)
+        check_choice("by", by, ("margin", "random"))
+        trajectories = as_trajectories(data, self.n_columns)
+        states = np.concatenate(self.transform(trajectories))
+        where = np.concatenate(
+            [np.column_stack([np.full(len(x), i), np.arange(len(x))]) for i, x in enumerate(trajectories)]
+        )
+        if by == "margin":
+            order = np.argsort(-np.concatenate(self.margin(trajectories)), kind="stable")
+        else:
+            order = np.random.default_rng(random_state).permutation(len(states))
+        return [where[order[states[order] == state][:n]] for state in range(self.n_states)]
+
+    def lump(self, msm: MarkovStateModel, *, centers: Any = None, trajs: Any = None, dtrajs: Any = None) -> LumpedModel:
+        """Lump the microstates of a Markov state model by this model: the one line to change where PCCA+ stood.
+
+        Give either ``centers`` or both ``trajs`` and ``dtrajs``; the latter looks at every frame and is the better.
+
+        Parameters
+        ----------
+        msm : deeptime MarkovStateModel
+            On microstates; restricted to a connected set or not.
+        centers : (n_microstates, n_columns) array
+            Centres of all microstates, e.g. ``KMeans(...).fit_fetch(trajs).cluster_centers``.
+        trajs, dtrajs : list of arrays
+            Trajectories and, frame by frame, their microstates: a microstate belongs to the state of most of its
+            frames.
+
+        Returns
+        -------
+        LumpedModel
+            With the fields of deeptime's `PCCAModel`; states are numbered as in this model.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from deeptime.clustering import KMeans
+        >>> from deeptime.markov.msm import MaximumLikelihoodMSM
+        >>> from m3c_md import M3C
+        >>> x = np.repeat([-1.0, 1.0, -1.0, 1.0], 250) + 0.3 * np.random.default_rng(0).normal(size=1000)
+        >>> micro = KMeans(6, fixed_seed=1, n_jobs=1).fit_fetch(x[:, None])
+        >>> msm = MaximumLikelihoodMSM(lagtime=1).fit_fetch(micro.transform(x[:, None]))
+        >>> pcca = M3C(2, random_state=0).fit_fetch(x).lump(msm, centers=micro.cluster_centers)  # msm.pcca(2)
+        >>> pcca.n_metastable, pcca.memberships.shape
+        (2, (6, 2))
+        """
+        if centers is not None and trajs is None and dtrajs is None:
+            states, purity = np.asarray(self.transform(centers)), None
+        elif centers is None and trajs is not None and dtrajs is not None:
+            labels = self.transform(as_trajectories(trajs, self.n_columns))
+            states, purity = states_of_microstates(labels, dtrajs, self.n_states)
+        else:
+            raise InputError("give lump either centers= of the microstates, or both trajs= and dtrajs=")
+        return lump_microstates(msm, states, self.n_states, purity=purity)
+
+    def _each(self, data: Any, function: Callable[[FloatArray], NDArray[Any]]) -> Any:
+        """Apply a function of frames to one trajectory or to each of several, some frames at a time."""
+        trajectories = as_trajectories(data, self.n_columns)
+        results = [
+            np.concatenate([function(x[i : i + FRAMES_AT_ONCE]) for i in range(0, len(x), FRAMES_AT_ONCE)])
+            for x in trajectories
+        ]
+        return results if is_list_of_arrays(data) else results[0]
+
+    def __repr__(self) -> str:
+        shares = ", ".join(f"{p:.3g}" for p in self.populations)
+        more = "".join(f", {text}" for text in self._shown())
+        return f"{type(self).__name__}(n_states={self.n_states}, populations=[{shares}]{more})"
+
+    def _shown(self) -> list[str]:
+        """What else the repr shows."""
+        return []
+
+
+class StateEstimator(EstimatorTransformer):  # type: ignore[misc]
+    """What the estimators have in common; a subclass has a constructor and a ``fit`` that sets ``_model``."""
+
+    # deeptime's wrapper around fit hides its docstring and refuses DataFrames. Opting out of it is a promise that
+    # fit never changes its input; a test holds us to it.
+    _MUTABLE_INPUT_DATA: ClassVar[bool] = True
+
+    def fit_transform(self, data: Any, y: Any = None) -> Any:
+        """Fit and return the states of the training frames; ``y`` is ignored."""
+        return self.fit(data, y).transform(data)
+
+    def transform(self, data: Any) -> Any:
+        """States of frames under the fitted model, see `StateModel.transform`."""
+        if self._model is None:
+            raise ValueError(f"this {type(self).__name__} has no model yet; call fit first")
+        return self._model.transform(data)
+
+    def fit_predict(self, data: Any, y: Any = None) -> Any:
+        """Fit and return the states of the training frames (scikit-learn's name for it)."""
+        return self.fit_transform(data, y)
+
+    def _keep(self, model: StateModel, notes: Sequence[Note]) -> None:
+        """Store a fitted model, and say on it and to the user what there is to say."""
+        model.warnings.extend(message for message, _ in notes)
+        self._model = model
+        for message, category in notes:
+            warnings.warn(message, category, stacklevel=3)
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type="clusterer",
+            target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(),
+            input_tags=InputTags(),
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return bool(self.has_model)
+
+    def __repr__(self) -> str:
+        from inspect import signature
+
+        defaults = {name: p.default for name, p in signature(type(self)).parameters.items()}
+        shown = (f"{k}={v!r}" for k, v in self.get_params().items() if k == "n_states" or v is not defaults[k])
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def _repr_html_(self) -> str:
+        from sklearn.utils import estimator_html_repr
+
+        return str(estimator_html_repr(self))
+
+
+def is_pair(data: Any) -> bool:
+    """Whether data are time-lagged pairs: deeptime's convention is a tuple of two arrays."""
+    return isinstance(data, tuple) and len(data) == 2
+
+
+def transition_pairs(data: Any, lagtime: Any) -> tuple[WindowSet, list[Note]]:
+    """All pairs of frames a lag time apart, and a note where trajectories are too short to have one."""
+    lag = check_integer("lagtime", lagtime, 1)
+    if is_pair(data):
+        return windows_of_pairs(*as_time_lagged_pair(data)), []
+    trajectories = as_trajectories(data)
+    kept = long_enough(trajectories, lag)
+    n_short = len(trajectories) - len(kept)
+    note = (
+        f"{n_short} of {len(trajectories)} trajectories have no more than lagtime={lag} frames and take no "
+        "part in the fit; choose a shorter lag time to use them"
+    )
+    notes: list[Note] = [(note, ShortTrajectoryWarning)] if n_short else []
+    return windows_of_trajectories(kept, lag), notes
+
+
+def single_frames(data: Any) -> WindowSet:
+    """Every frame as a window of its own."""
+    trajectories = list(as_time_lagged_pair(data)) if is_pair(data) else as_trajectories(data)
+    return windows_of_trajectories(trajectories, lagtime=1, n_slices=1)
+
+
+def falling(populations: FloatArray) -> NDArray[np.intp]:
+    """Order of states by falling population, ties as they stand.
+
+    Examples
+    --------
+    >>> falling(np.array([0.2, 0.5, 0.3])).tolist()
+    [1, 2, 0]
+    """
+    return np.argsort(-populations, kind="stable")

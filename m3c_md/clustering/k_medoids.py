@@ -1,0 +1,91 @@
+"""KMedoids: direct decomposition of space around κ frames, blind to time."""
+
+from __future__ import annotations
+
+from typing import Any, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from m3c_md.clustering.centers import CentersModel
+from m3c_md.clustering.face import StateEstimator, single_frames
+from m3c_md.inputs import check_choice, check_integer, check_random_state
+from m3c_md.search.coarse_graining import Clustering, k_medoids
+from m3c_md.search.problem import ColumnScale, column_scale
+
+FloatArray = NDArray[np.float64]
+
+
+class KMedoidsModel(CentersModel):
+    """Clusters around medoids, which are frames of the training data.
+
+    Attributes
+    ----------
+    centers : (n_states, n_columns) array
+        Medoids, in the order of the states.
+    scatter : float
+        Sum over the training frames of the (scaled) distance to their medoid.
+    """
+
+    def __init__(self, found: Clustering, scale: FloatArray, frames: FloatArray) -> None:
+        n_states = len(found.centers)
+        super().__init__(found.centers * scale, scale, np.arange(n_states), frames, n_states)
+        # One centre per state: put them into the order of the states as well.
+        self.centers, self.states = self.centers[self.order], np.arange(n_states)
+        self.scatter = found.inertia
+
+    def _shown(self) -> list[str]:
+        return [f"scatter={self.scatter:.4g}"]
+
+
+class KMedoids(StateEstimator):
+    """k-medoids clustering of the frames into macrostates; the paper's simplest rival, here for comparison.
+
+    Parameters
+    ----------
+    n_states : int
+        Number κ of clusters.
+    n_restarts : int, default=20
+        Starts; the result with the least within-cluster scatter is kept.
+    scale : "standard" or "none"
+        Whether to divide each column by its standard deviation first.
+    random_state : None, int or numpy.random.Generator
+
+    Notes
+    -----
+    Beyond 3,000 frames medoids are sought in random samples of that size and judged on all frames.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from m3c_md import KMedoids
+    >>> model = KMedoids(2, random_state=0).fit_fetch([[0.0], [0.1], [0.2], [5.0], [5.1]])
+    >>> model.centers.ravel().tolist(), model.transform([[1.0], [4.0]]).tolist()
+    ([0.1, 5.0], [0, 1])
+    """
+
+    def __init__(
+        self, n_states: int, *, n_restarts: int = 20, scale: ColumnScale = "standard", random_state: Any = None
+    ) -> None:
+        super().__init__()
+        self.n_states = n_states
+        self.n_restarts = n_restarts
+        self.scale = scale
+        self.random_state = random_state
+
+    def fit(self, data: Any, y: Any = None) -> Self:
+        """Find the medoids of all frames; trajectories as in `M3C.fit`, ``y`` is ignored."""
+        del y
+        frames = single_frames(data).frames
+        check_choice("scale", self.scale, get_args(ColumnScale))
+        scale = column_scale(frames, self.scale)
+        with threadpool_limits(limits=1):
+            found = k_medoids(
+                frames / scale,
+                check_integer("n_states", self.n_states, 2),
+                check_random_state(self.random_state),
+                n_restarts=check_integer("n_restarts", self.n_restarts, 1),
+            )
+            self._keep(KMedoidsModel(found, scale, frames), [])
+        return self

@@ -1,0 +1,165 @@
+"""Model of a large-margin rule on continuous coordinates, with the record of how it was found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from m3c_md.clustering.face import StateModel, falling
+from m3c_md.exceptions import InputError
+from m3c_md.inputs import check_integer
+from m3c_md.optimize.blocks import Rule
+from m3c_md.optimize.feature_map import FourierMap
+from m3c_md.optimize.window_loss import project_to_simplex
+from m3c_md.search.selection import Candidate
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FloatArray = NDArray[np.float64]
+
+
+class MarginModel(StateModel):
+    """States as a decision rule: state = argmax_k (w_k · φ(x) + b_k), ordered by falling population.
+
+    Parameters
+    ----------
+    base_map : FourierMap
+        Feature map of bandwidth 1, common to all candidates.
+    scale : (n_columns,) array
+        Divisors of the columns.
+    records : sequence of Candidate
+        Everything that was tried, the winner first.
+    chosen : int
+        Which record is the rule of this model.
+    """
+
+    def __init__(
+        self, base_map: FourierMap, scale: FloatArray, records: Sequence[Candidate], *, chosen: int = 0
+    ) -> None:
+        self.base_map = base_map
+        self.scale = scale
+        self.records = [_without_labels(record) for record in records]
+        self.chosen = chosen
+        winner = self.records[chosen]
+        order = falling(winner.populations)
+        super().__init__(winner.populations[order], base_map.n_columns)
+        self.feature_map = base_map.with_bandwidth(winner.bandwidth, scale)
+        self.rule = Rule(winner.optimum.rule.weights[order], winner.optimum.rule.bias[order])
+
+    @property
+    def bandwidth(self) -> float:
+        """Width σ of the Gaussian kernel, in units of the scaled columns."""
+        return self.records[self.chosen].bandwidth
+
+    @property
+    def objective(self) -> float:
+        """β/2 ||W||² + weighted mean loss of the rule for its labels."""
+        return self.records[self.chosen].optimum.objective
+
+    @property
+    def lower_bound(self) -> float:
+        """Value of a feasible dual point: no rule does better for the same labels."""
+        return self.records[self.chosen].optimum.lower_bound
+
+    @property
+    def gap(self) -> float:
+        """Certified relative duality gap, (objective - lower bound) / objective."""
+        return self.records[self.chosen].optimum.gap
+
+    @property
+    def trace(self) -> tuple[float, ...]:
+        """Objective after every half step of the last local search; it never rises."""
+        return self.records[self.chosen].optimum.trace
+
+    def alternative(self, number: int) -> Self:
+        """Return the model of another row of `candidates`, to look at before you trust the winner.
+
+        A row that did not reach the end was fitted to a sample of the windows only and less accurately.
+        """
+        if not 0 <= check_integer("number", number, 0) < len(self.records):
+            raise InputError(f"number={number} must be a row of candidates, 0 to {len(self.records) - 1}")
+        return self._with(number)
+
+    def _with(self, chosen: int) -> Self:
+        """Model of the same search with another rule."""
+        return type(self)(self.base_map, self.scale, self.records, chosen=chosen)
+
+    def _scores(self, frames: FloatArray) -> FloatArray:
+        return self.rule.scores(self.feature_map(frames)).T
+
+    def memberships(self, data: Any) -> Any:
+        """Soft assignment, (n_frames, n_states); rows are not negative and sum to 1.
+
+        The Euclidean projection of the scores onto the probabilities: a frame with margin ≥ 1 belongs to its state
+        alone, between two states membership changes linearly with the margin.
+        """
+        return self._each(data, lambda x: project_to_simplex(self._scores(x).T).T)
+
+    @property
+    def candidates(self) -> pd.DataFrame:
+        """Every (start, bandwidth) that was tried, the winner first: how well it did and what became of it."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {
+                "start": [c.start for c in self.records],
+                "bandwidth": [c.bandwidth for c in self.records],
+                "objective": [c.optimum.objective for c in self.records],
+                "score": [c.score for c in self.records],
+                "metastability": [c.metastability for c in self.records],
+                "populations": [np.sort(c.populations)[::-1].round(4).tolist() for c in self.records],
+                "degenerate": [c.fate.startswith("degenerate") for c in self.records],
+                "windows": [c.n_windows for c in self.records],
+                "iterations": [c.optimum.iterations for c in self.records],
+                "fate": [c.fate for c in self.records],
+            }
+        )
+
+    def _shown(self) -> list[str]:
+        return [f"bandwidth={self.bandwidth:.3g}", f"objective={self.objective:.4g}", f"gap={self.gap:.1e}"]
+
+
+class M3CModel(MarginModel):
+    """Metastable states found by `M3C`; see `MarginModel` for what they are.
+
+    Attributes
+    ----------
+    lagtime : int
+    effective_sample : float
+        Effective sample size of the pair weights as a fraction of the pairs; 1 if they are uniform.
+    """
+
+    def __init__(
+        self,
+        base_map: FourierMap,
+        scale: FloatArray,
+        records: Sequence[Candidate],
+        *,
+        lagtime: int,
+        effective_sample: float = 1.0,
+        chosen: int = 0,
+    ) -> None:
+        super().__init__(base_map, scale, records, chosen=chosen)
+        self.lagtime = lagtime
+        self.effective_sample = effective_sample
+
+    def _with(self, chosen: int) -> Self:
+        options: dict[str, Any] = {"lagtime": self.lagtime, "effective_sample": self.effective_sample}
+        return type(self)(self.base_map, self.scale, self.records, chosen=chosen, **options)
+
+    def _shown(self) -> list[str]:
+        return [f"lagtime={self.lagtime}", *super()._shown()]
+
+
+class MMCModel(MarginModel):
+    """Clusters found by `MMC`; see `MarginModel` for what they are."""
+
+
+def _without_labels(record: Candidate) -> Candidate:
+    """Drop the window labels of a candidate: as long as the data, and of no use after the fit."""
+    return replace(record, optimum=replace(record.optimum, labels=np.empty(0, dtype=np.intp)))

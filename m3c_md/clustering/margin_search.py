@@ -1,0 +1,230 @@
+"""What M3C and MMC share: check the settings, run the search, keep the winner. They differ in their windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self, get_args
+
+import numpy as np
+from deeptime.util.callbacks import ProgressCallback
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from m3c_md.clustering.face import Note, StateEstimator, is_pair
+from m3c_md.clustering.margin_model import MarginModel
+from m3c_md.exceptions import (
+    AmbiguousSolutionWarning,
+    ConvergenceWarning,
+    InputError,
+    OverlappingStatesWarning,
+    RareStateWarning,
+)
+from m3c_md.inputs import (
+    check_choice,
+    check_integer,
+    check_jobs,
+    check_positive,
+    check_progress,
+    check_random_state,
+    check_range,
+    is_list_of_arrays,
+)
+from m3c_md.optimize.feature_map import FeatureKind
+from m3c_md.optimize.labels import class_bounds
+from m3c_md.search.candidates import search_until_populated
+from m3c_md.search.local_search import SearchSettings
+from m3c_md.search.problem import ColumnScale, SearchProblem, default_bandwidths, prepare_problem
+from m3c_md.search.selection import Candidate, Selection, close_rival
+from m3c_md.search.windows import WindowSet
+
+IntArray = NDArray[np.intp]
+# A rival decomposition whose score is within this share of the winner's is worth a warning.
+CLOSE_SCORE = 0.02
+# The paper's settings that differ from the defaults of both methods.
+PAPER_SETTINGS: dict[str, Any] = {
+    "bandwidth": tuple(2.0**j for j in range(-4, 5)),
+    "n_features": 50,
+    "features": "fourier",
+    "regularization": 0.01,
+    "starts": ("relaxation-literal",),
+    "selection": "objective",
+    "scale": "none",
+}
+
+
+class MarginEstimator(StateEstimator):
+    """Large-margin clustering of windows; a subclass says what a window is and which starts there are."""
+
+    KNOWN_STARTS: ClassVar[tuple[str, ...]]
+
+    n_states: int
+    bandwidth: str | float | Sequence[float]
+    n_features: int
+    regularization: float
+    balance: tuple[float, float]
+    starts: Sequence[Any]
+    selection: Selection
+    features: FeatureKind
+    n_coarse: int
+    max_iterations: int
+    tolerance: int
+    scale: ColumnScale
+    random_state: Any
+    n_jobs: int | None
+    progress: Any
+
+    def _windows(self, data: Any) -> tuple[WindowSet, list[Note]]:
+        """Windows of the data, and what there is to say about them."""
+        raise NotImplementedError
+
+    def _reweighted(self) -> bool:
+        """Whether windows are weighted towards the relaxed distribution."""
+        raise NotImplementedError
+
+    def _shortest(self) -> int:
+        """Length of the longest trajectory that has no window."""
+        raise NotImplementedError
+
+    def _model_of(self, problem: SearchProblem, candidates: list[Candidate]) -> MarginModel:
+        """Model of the winner, which is the first candidate."""
+        raise NotImplementedError
+
+    def fit(self, data: Any, y: Any = None) -> Self:
+        """Find the states of trajectories.
+
+        Parameters
+        ----------
+        data : array (n_frames, n_columns), DataFrame, list of them, or tuple (X, Y)
+            One trajectory, several, or frames X with the frames Y one lag time later.
+        y : ignored
+            For scikit-learn pipelines.
+
+        Returns
+        -------
+        self
+        """
+        del y
+        windows, notes = self._windows(data)
+        settings = self._settings(windows.n_windows)
+        starts = self._checked_starts(windows, 0 if is_pair(data) else self._shortest())
+        bandwidths = self._bandwidths()
+        names = tuple(start if isinstance(start, str) else "labels" for start in starts)
+        rng = check_random_state(self.random_state)
+        n_jobs = check_jobs(self.n_jobs)
+        check_progress(self.progress)
+        # One BLAS thread: sums then do not depend on how many there are. Parallel work is done by processes.
+        with ProgressCallback(self.progress, type(self).__name__, 100) as bar, threadpool_limits(limits=1):
+            problem = prepare_problem(
+                windows,
+                settings,
+                rng,
+                starts=names,
+                n_features=check_integer("n_features", self.n_features, 1),
+                feature_kind=self.features,
+                scale=self.scale,
+                reweight=self._reweighted(),
+                n_coarse=check_integer("n_coarse", self.n_coarse, settings.n_states),
+            )
+            candidates, used = search_until_populated(
+                problem,
+                bandwidths or default_bandwidths(problem.data.frames, problem.scale),
+                starts,
+                selection=self.selection,
+                seed=int(rng.integers(2**63)),
+                halving="relaxation-literal" not in names,
+                n_jobs=n_jobs,
+                report=lambda share: bar(max(0, int(100 * share) - int(bar.progress_bar.n))),
+            )
+        self._keep(self._model_of(problem, candidates), [*notes, *_doubts(candidates, settings, used)])
+        return self
+
+    def _settings(self, n_windows: int) -> SearchSettings:
+        n_states = check_integer("n_states", self.n_states, 2)
+        try:
+            lower, upper = (float(share) for share in self.balance)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"balance={self.balance!r} must be two numbers, e.g. (0.01, 0.99)") from error
+        class_bounds(n_windows, n_states, (lower, upper))
+        check_choice("selection", self.selection, get_args(Selection))
+        check_choice("features", self.features, get_args(FeatureKind))
+        check_choice("scale", self.scale, get_args(ColumnScale))
+        return SearchSettings(
+            n_states,
+            check_range("regularization", self.regularization, 1e-9, 1e9),
+            (lower, upper),
+            max_iterations=check_integer("max_iterations", self.max_iterations, 1),
+            tolerance=check_integer("tolerance", self.tolerance, 0),
+        )
+
+    def _bandwidths(self) -> list[float]:
+        """Bandwidths given by the user in rising order, none for "auto"."""
+        if isinstance(self.bandwidth, str):
+            check_choice("bandwidth", self.bandwidth, ("auto",))
+            return []
+        values = np.atleast_1d(np.asarray(self.bandwidth, dtype=object)).tolist()
+        if not values:
+            raise InputError("bandwidth is empty; give 'auto', a number or several")
+        return sorted({check_positive("bandwidth", value) for value in values})
+
+    def _checked_starts(self, windows: WindowSet, shortest: int) -> list[str | IntArray]:
+        given = [self.starts] if isinstance(self.starts, str) else self.starts
+        if not isinstance(given, list | tuple) or len(given) == 0:
+            raise InputError(f"starts={self.starts!r:.40} must name at least one of {', '.join(self.KNOWN_STARTS)}")
+        checked: list[str | IntArray] = []
+        for start in given:
+            if isinstance(start, str):
+                check_choice("starts", start, self.KNOWN_STARTS)
+                checked.append(start)
+            else:
+                checked.append(_window_labels(start, windows, shortest, self.n_states))
+        return checked
+
+
+def _window_labels(start: Any, windows: WindowSet, shortest: int, n_states: int) -> IntArray:
+    """Turn state trajectories given as a start into labels of the windows (those of their first frames)."""
+    parts = start if is_list_of_arrays(start) else [start]
+    arrays = [np.asarray(part) for part in parts]
+    if any(a.ndim != 1 or a.dtype.kind not in "iu" for a in arrays):
+        raise InputError("a start that is not a name must be integer states, one 1-d array per trajectory")
+    # Trajectories too short for the lag time take no part in the fit, nor do their states.
+    states = np.concatenate([a for a in arrays if len(a) > shortest] or [np.empty(0, dtype=int)])
+    n_frames = len(windows.frames)
+    if len(states) != n_frames:
+        raise InputError(f"a start has {len(states)} states for {n_frames} frames; give every frame a state")
+    found = np.unique(states)
+    if not np.array_equal(found, np.arange(n_states)):
+        raise InputError(
+            f"a start has the states {found[:10].tolist()}, but n_states={n_states} needs all of 0 to {n_states - 1}"
+        )
+    return np.asarray(states[windows.windows[0]], dtype=np.intp)
+
+
+def _doubts(candidates: Sequence[Candidate], asked: SearchSettings, used: SearchSettings) -> list[Note]:
+    """What the user would want to know before trusting the winner."""
+    notes: list[Note] = []
+    winner, rival = candidates[0], close_rival(candidates, CLOSE_SCORE)
+    if used.guard < asked.guard:
+        message = (
+            f"the smallest state has {winner.populations.min():.2%} of the frames, less than balance[0]={asked.guard}; "
+            "lower balance[0] if it is a state, or ask for fewer states"
+        )
+        notes.append((message, RareStateWarning))
+    if used.balance != asked.balance:
+        message = (
+            f"every candidate lost a state, so labels were held to at least {used.balance[0]:.1%} per state; "
+            "the states overlap, and fewer of them may describe the data better"
+        )
+        notes.append((message, OverlappingStatesWarning))
+    if not winner.optimum.converged:
+        message = (
+            f"the local search stopped after {winner.optimum.iterations} rounds, with labels still changing or a gap "
+            f"of {winner.optimum.gap:.1e}; raise max_iterations or tolerance"
+        )
+        notes.append((message, ConvergenceWarning))
+    if rival is not None:
+        message = (
+            f"a clearly different decomposition (start {rival.start!r}, bandwidth {rival.bandwidth:.3g}) scores within "
+            f"{CLOSE_SCORE:.0%} of the one returned; compare them with model.candidates and model.alternative"
+        )
+        notes.append((message, AmbiguousSolutionWarning))
+    return notes

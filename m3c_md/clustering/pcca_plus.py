@@ -1,0 +1,241 @@
+"""PCCA+ with everything around it (Algorithm 3 of the paper): microstates, Markov state model, lumping."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+from deeptime.markov import PCCAModel, TransitionCountModel
+from deeptime.markov.msm import MarkovStateModel, MaximumLikelihoodMSM
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from m3c_md.clustering.centers import CentersModel
+from m3c_md.clustering.face import Note, StateEstimator, transition_pairs
+from m3c_md.exceptions import (
+    ConvergenceWarning,
+    DegenerateSolutionError,
+    DisconnectedWarning,
+    FewerStatesWarning,
+    InputError,
+    NegativeMatrixWarning,
+    SolverError,
+)
+from m3c_md.inputs import check_choice, check_integer, check_random_state
+from m3c_md.search.coarse_graining import Clustering, at_most_distinct, k_means, k_medoids
+from m3c_md.search.microstates import Microstates
+from m3c_md.search.problem import ColumnScale, column_scale
+from m3c_md.search.windows import WindowSet
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.intp]
+Discretization = Literal["k-means", "k-medoids"]
+
+# Entries of a coarse matrix below this are negative; above it they are rounding.
+NEGATIVE = -1e-8
+
+
+class PCCAPlusModel(CentersModel):
+    """States as unions of the microstates that PCCA+ puts together.
+
+    Attributes
+    ----------
+    msm : deeptime MarkovStateModel
+        Reversible, on the connected microstates.
+    pcca : deeptime PCCAModel
+        The lumping of these microstates, with the states in the order of this model.
+    centers : (n_connected, n_columns) array
+        Centres of the microstates of `msm`.
+    n_microstates : int
+        Microstates in all; those outside the largest connected set take no part.
+    n_disconnected_frames : int
+        Training frames in microstates outside that set. They have the state of the nearest connected microstate.
+    lagtime : int
+    """
+
+    def __init__(
+        self,
+        msm: MarkovStateModel,
+        pcca: PCCAModel,
+        cells: Microstates,
+        scale: FloatArray,
+        data: WindowSet,
+        lagtime: int,
+    ) -> None:
+        connected = np.asarray(msm.count_model.state_symbols)
+        super().__init__(cells.centers[connected], scale, pcca.assignments, data.frames, pcca.n_metastable)
+        self.msm = msm
+        self.pcca = _in_order(pcca, self.order)
+        self.n_microstates = cells.n_microstates
+        self.n_disconnected_frames = int(np.count_nonzero(~np.isin(cells.frames, connected)))
+        self.lagtime = lagtime
+
+    @property
+    def n_populated(self) -> int:
+        """Number of states that have frames; PCCA+ may return fewer than it was asked for."""
+        return int(np.count_nonzero(self.populations))
+
+    def memberships(self, data: Any) -> Any:
+        """PCCA+ memberships of the microstate of every frame, (n_frames, n_states)."""
+        return self._each(data, lambda x: self.pcca.memberships[self._nearest(x)])
+
+    def _shown(self) -> list[str]:
+        return [f"lagtime={self.lagtime}", f"n_microstates={self.n_microstates}"]
+
+
+class PCCAPlus(StateEstimator):
+    """The usual way to macrostates: microstates, reversible maximum-likelihood MSM, PCCA+.
+
+    Clusters the frames into microstates, estimates the Markov state model on the largest connected set with deeptime,
+    lumps it by PCCA+, and gives every frame (new ones too) the state of its nearest connected microstate.
+
+    Parameters
+    ----------
+    n_states : int
+        Number κ of metastable states asked for. PCCA+ may return fewer: see ``model.n_populated``.
+    lagtime : int, default=1
+        Lag time in frames.
+    n_microstates : int, default=200
+        Number of microstates.
+    discretization : "k-means" or "k-medoids"
+        How they are found; the paper has k-medoids.
+    n_restarts : int, default=3
+        Starts of the discretization.
+    scale : "standard" or "none"
+        Whether to divide each column by its standard deviation first.
+    random_state : None, int or numpy.random.Generator
+
+    Warns
+    -----
+    DisconnectedWarning
+        Frames lie outside the largest connected set.
+    FewerStatesWarning
+        Some states have no microstate at all.
+    NegativeMatrixWarning
+        The coarse transition matrix has negative entries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from m3c_md import PCCAPlus
+    >>> x = np.repeat([-1.0, 1.0, -1.0, 1.0], 250)[:, None] + 0.3 * np.random.default_rng(0).normal(size=(1000, 1))
+    >>> model = PCCAPlus(2, n_microstates=10, random_state=0).fit_fetch(x)
+    >>> model.transform([[-1.0], [1.0]]).tolist() in ([0, 1], [1, 0])
+    True
+    """
+
+    def __init__(
+        self,
+        n_states: int,
+        lagtime: int = 1,
+        *,
+        n_microstates: int = 200,
+        discretization: Discretization = "k-means",
+        n_restarts: int = 3,
+        scale: ColumnScale = "standard",
+        random_state: Any = None,
+    ) -> None:
+        super().__init__()
+        self.n_states = n_states
+        self.lagtime = lagtime
+        self.n_microstates = n_microstates
+        self.discretization = discretization
+        self.n_restarts = n_restarts
+        self.scale = scale
+        self.random_state = random_state
+
+    def fit(self, data: Any, y: Any = None) -> Self:
+        """Find the states of trajectories; data as in `M3C.fit`, ``y`` is ignored."""
+        del y
+        windows, notes = transition_pairs(data, self.lagtime)
+        n_states = check_integer("n_states", self.n_states, 2)
+        check_choice("scale", self.scale, get_args(ColumnScale))
+        scale = column_scale(windows.frames, self.scale)
+        with threadpool_limits(limits=1):
+            cells = self._microstates(windows, scale, n_states)
+            msm, trouble = _connected_msm(cells.counts(np.ones(windows.n_windows)), int(self.lagtime), n_states)
+            model = PCCAPlusModel(msm, _pcca(msm, n_states), cells, scale, windows, int(self.lagtime))
+        self._keep(model, [*notes, *trouble, *_doubts(model, len(windows.frames))])
+        return self
+
+    def _microstates(self, windows: WindowSet, scale: FloatArray, n_states: int) -> Microstates:
+        wanted = check_integer("n_microstates", self.n_microstates, n_states)
+        check_choice("discretization", self.discretization, get_args(Discretization))
+        n_restarts = check_integer("n_restarts", self.n_restarts, 1)
+        points, rng = windows.frames / scale, check_random_state(self.random_state)
+        available = at_most_distinct(points, wanted)
+        if available < wanted:
+            raise InputError(f"n_microstates={wanted}, but there are only {available} distinct frames; ask for fewer")
+        find = k_means if self.discretization == "k-means" else k_medoids
+        found: Clustering = find(points, wanted, rng, n_restarts=n_restarts)
+        return Microstates(found.centers * scale, found.labels, found.labels[windows.windows])
+
+
+def _connected_msm(counts: FloatArray, lagtime: int, n_states: int) -> tuple[MarkovStateModel, list[Note]]:
+    """Reversible maximum-likelihood MSM on the largest connected set of microstates."""
+    connected = TransitionCountModel(counts, counting_mode="sliding", lagtime=lagtime).submodel_largest()
+    if connected.n_states < n_states:
+        raise DegenerateSolutionError(
+            f"the trajectories connect only {connected.n_states} of {len(counts)} microstates both ways, too few for "
+            f"n_states={n_states}; use fewer microstates, a shorter lag time or longer trajectories"
+        )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        msm = MaximumLikelihoodMSM(reversible=True, lagtime=lagtime).fit_fetch(connected)
+    notes: list[Note] = [
+        (f"deeptime says of the microstate MSM: {warning.message}", ConvergenceWarning) for warning in caught
+    ]
+    return msm, notes
+
+
+def _pcca(msm: MarkovStateModel, n_states: int) -> PCCAModel:
+    try:
+        lumped = msm.pcca(n_states)
+    except (ValueError, ArithmeticError, np.linalg.LinAlgError, IndexError) as error:
+        raise SolverError(
+            f"deeptime's PCCA+ failed for {n_states} states of {msm.n_states} microstates ({error}); ask for one state "
+            "more or less, or for other microstates"
+        ) from error
+    if not np.isfinite(lumped.memberships).all():
+        raise SolverError(
+            f"deeptime's PCCA+ gave memberships that are not finite for {n_states} states; ask for one state more or "
+            "less, or for other microstates"
+        )
+    return lumped
+
+
+def _in_order(pcca: PCCAModel, order: IntArray) -> PCCAModel:
+    """The same lumping with its states in another order."""
+    return PCCAModel(
+        pcca.coarse_grained_transition_matrix[np.ix_(order, order)],
+        pcca.coarse_grained_stationary_probability[order],
+        pcca.memberships[:, order],
+        pcca.metastable_distributions[order],
+    )
+
+
+def _doubts(model: PCCAPlusModel, n_frames: int) -> list[Note]:
+    """What the user would want to know before trusting the lumping."""
+    notes: list[Note] = []
+    if model.n_disconnected_frames:
+        message = (
+            f"{model.n_disconnected_frames} of {n_frames} frames are in {model.n_microstates - model.msm.n_states} of "
+            f"{model.n_microstates} microstates outside the largest connected set and have the state of the nearest "
+            "connected one; use fewer microstates or a shorter lag time to connect them"
+        )
+        notes.append((message, DisconnectedWarning))
+    if model.n_populated < model.n_states:
+        message = (
+            f"PCCA+ was asked for {model.n_states} states and populated {model.n_populated}; ask for that many, or "
+            "for another number of microstates"
+        )
+        notes.append((message, FewerStatesWarning))
+    smallest = float(model.pcca.coarse_grained_transition_matrix.min())
+    if smallest < NEGATIVE:
+        message = (
+            f"the coarse transition matrix of PCCA+ has negative entries, down to {smallest:.2g}; estimate an MSM from "
+            "the state trajectories instead of using it"
+        )
+        notes.append((message, NegativeMatrixWarning))
+    return notes
