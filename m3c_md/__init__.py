@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from m3c_md.clustering.margin_model import M3CModel
     from m3c_md.clustering.mmc import MMC
     from m3c_md.clustering.pcca_plus import PCCAPlus
+    from m3c_md.validation.comparison import compare
+    from m3c_md.validation.scan import scan_states
 
 __version__ = "0.1.0"
-__all__ = ["M3C", "MMC", "KMedoids", "M3CModel", "PCCAPlus"]
+__all__ = ["M3C", "MMC", "KMedoids", "M3CModel", "PCCAPlus", "compare", "scan_states"]
 
 _HOMES = {
     "KMedoids": "m3c_md.clustering.k_medoids",
@@ -24,6 +26,8 @@ _HOMES = {
     "M3CModel": "m3c_md.clustering.margin_model",
     "MMC": "m3c_md.clustering.mmc",
     "PCCAPlus": "m3c_md.clustering.pcca_plus",
+    "compare": "m3c_md.validation.comparison",
+    "scan_states": "m3c_md.validation.scan",
 }
 
 

@@ -26,8 +26,8 @@ LEFT_OF: dict[str, set[str]] = {
     "optimize": {"exceptions"},
     "search": {"exceptions", "matching", "optimize"},
     "clustering": {"exceptions", "inputs", "matching", "optimize", "search"},
-    "validation": {"exceptions", "inputs", "matching", "optimize", "search", "clustering"},
-    "plots": {"exceptions", "inputs", "matching", "clustering", "validation"},
+    "plots": {"exceptions", "inputs", "matching", "clustering"},
+    "validation": {"exceptions", "inputs", "matching", "clustering", "plots"},
 }
 # The front doors see the whole house.
 FRONT_DOORS = {"__init__", "__main__", "cli"}

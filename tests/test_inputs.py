@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 
 from m3c_md.exceptions import InputError
 from m3c_md.inputs import (
+    as_state_trajectories,
     as_time_lagged_pair,
     as_trajectories,
     as_trajectory,
     check_choice,
     check_integer,
     check_positive,
+    check_string,
     is_list_of_arrays,
     long_enough,
 )
@@ -108,6 +110,81 @@ def test_is_list_of_arrays(data: Any, answer: bool) -> None:
     assert is_list_of_arrays(data) is answer
 
 
+class TestStateTrajectories:
+    def test_good_arrays_are_passed_on_without_a_copy(self) -> None:
+        x, y = np.array([0, 1], dtype=np.intp), np.array([2], dtype=np.intp)
+        first, second = as_state_trajectories([x, y])
+        assert first is x
+        assert second is y
+
+    @pytest.mark.parametrize(
+        "dtrajs",
+        [
+            np.array([0, 2, 1]),
+            [0, 2, 1],
+            (np.int32(0), 2, 1),
+            [[0, 2, 1]],
+            [np.array([0, 2, 1], dtype="u1")],
+            (np.array([0, 2, 1], dtype=">i8"),),
+            pd.Series([0, 2, 1], index=[7, 8, 9]),
+            [pd.DataFrame({"state": [0, 2, 1]})["state"]],
+        ],
+    )
+    def test_kinds_of_one_trajectory(self, dtrajs: Any) -> None:
+        (states,) = as_state_trajectories(dtrajs, 3)
+        assert states.dtype == np.intp
+        assert states.tolist() == [0, 2, 1]
+
+    def test_nested_lists_are_several_trajectories(self) -> None:
+        assert [x.tolist() for x in as_state_trajectories([[0, 1], [1, 0]])] == [[0, 1], [1, 0]]
+        assert [x.tolist() for x in as_state_trajectories([[0, 1], np.array([1])])] == [[0, 1], [1]]
+
+    @pytest.mark.parametrize(
+        ("dtrajs", "message"),
+        [
+            (None, "dtrajs is None; give an array of states"),
+            ("0110", "dtrajs is '0110'; give an array"),
+            ({"a": [0]}, "give an array of states"),
+            ([], "dtrajs is an empty list"),
+            ((), "dtrajs is an empty list"),
+            (np.array([], dtype=int), "dtrajs has no frames"),
+            ([[0, 1], []], "trajectory 1 has no frames; leave it out"),
+            (np.zeros((3, 4), dtype=int), r"dtrajs has shape \(3, 4\).*several trajectories as a list"),
+            ([np.zeros((3, 1), dtype=int)], r"trajectory 0 has shape \(3, 1\).*\.ravel\(\)"),
+            (np.int64(3), r"dtrajs has shape \(\)"),
+            ([[0, 1], 1], r"trajectory 1 has shape \(\)"),
+            (np.array([0.0, 1.0]), r"dtrajs has dtype float64, .*convert it with \.astype\(int\)"),
+            ([[0, 1], [0, 0.5]], "trajectory 1 holds 0.5 at frame 1, which is no state"),
+            ([0.0, np.nan, 1.0], "dtrajs holds nan at frame 1, which is no state.*split"),
+            (np.array([1.0, np.inf]), "holds inf at frame 1"),
+            (np.array([True, False]), r"dtrajs has dtype bool; if states 0 and 1 are meant"),
+            ([["a", "b"]], r"trajectory 0 has dtype <U1, but states are whole numbers"),
+            (["a", "b"], "dtrajs has dtype <U1"),
+            ([[0, None]], "trajectory 0 has dtype object"),
+            ([[0, 1], [[0], [1, 2]]], "trajectory 1 cannot be read as an array"),
+            ([[0, 1], [1, 0, -1, -1]], "trajectory 1 holds -1 at frame 2, .*numbered from 0; split"),
+            ([0, 1, 5000], "dtrajs holds state 5000 at frame 2; number the states from 0.* or give n_states"),
+            (np.array([0, 2**64 - 1], dtype=np.uint64), "holds state 18446744073709551615 at frame 1; number"),
+            (np.ma.masked_equal([0, 1, 9], 9), "dtrajs is a masked array"),
+        ],
+    )
+    def test_what_is_refused(self, dtrajs: Any, message: str) -> None:
+        with pytest.raises(InputError, match=message):
+            as_state_trajectories(dtrajs)
+
+    def test_states_beyond_those_announced(self) -> None:
+        with pytest.raises(
+            InputError, match="trajectory 1 holds state 3 at frame 1, but n_states=3 allows 0 to 2 only"
+        ):
+            as_state_trajectories([[0, 1], [1, 3]], 3)
+        assert as_state_trajectories([0, 5000], 5001)[0].tolist() == [0, 5000]
+
+    @pytest.mark.parametrize("n_states", [0, -1, 2.0, "2", True])
+    def test_number_of_states_that_is_none(self, n_states: Any) -> None:
+        with pytest.raises(InputError, match="n_states="):
+            as_state_trajectories([0, 1], n_states)
+
+
 class TestTimeLaggedPair:
     def test_a_pair_of_equal_shape_passes(self) -> None:
         x, y = as_time_lagged_pair((np.arange(3), [4, 5, 6]))
@@ -157,3 +234,9 @@ class TestParameters:
     def test_unknown_choice_lists_the_known_ones(self, value: Any) -> None:
         with pytest.raises(InputError, match=r"^colour=.* is not known; choose one of 'red', 'green'$"):
             check_choice("colour", value, ("red", "green"))
+
+    def test_strings(self) -> None:
+        assert check_string("unit", "ps") == "ps"
+        for value in ("", None, 1, b"ps"):
+            with pytest.raises(InputError, match=r"^unit=.* must be a non-empty string$"):
+                check_string("unit", value)

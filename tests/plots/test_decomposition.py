@@ -1,18 +1,15 @@
-"""Pictures show what the model says: colours, boundaries, limits, labels."""
+"""Maps of a model of two columns show what the model says: colours, limits, labels."""
 
 from __future__ import annotations
 
-import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from m3c_md import M3C
 from m3c_md.exceptions import InputError
-from m3c_md.plots.decomposition import plot_candidates, plot_decomposition, state_color
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+from m3c_md.plots import plot_decomposition, state_color
+from tests.conftest import quick
 
 
 @pytest.fixture(scope="module")
@@ -20,13 +17,7 @@ def fitted():
     rng = np.random.default_rng(0)
     x = 0.3 * rng.normal(size=(600, 2))
     x[:, 0] += np.repeat([-1.0, 1.0, -1.0, 1.0], 150)
-    return M3C(2, random_state=0).fit_fetch(x), x
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
+    return quick(2).fit_fetch(x), x
 
 
 def test_map_colours_follow_the_states(fitted):
@@ -50,25 +41,14 @@ def test_legend_names_every_state_with_its_population(fitted):
     assert texts == [f"state {k} ({p:.0%})" for k, p in enumerate(model.populations)]
 
 
-def test_given_axes_are_used_and_nothing_is_shown(fitted, monkeypatch):
+def test_given_axes_are_used(fitted):
     model, x = fitted
-    monkeypatch.setattr(plt, "show", lambda *_: pytest.fail("a plotting function called show()"))
-    _, (left, right) = plt.subplots(1, 2)
-    assert plot_decomposition(model, [x[:300], x[300:]], ax=left, resolution=40) is left
-    assert plot_candidates(model, ax=right) is right
+    _, axis = plt.subplots()
+    assert plot_decomposition(model, [x[:300], x[300:]], ax=axis, resolution=40) is axis
     assert len(plt.get_fignums()) == 1
-
-
-def test_candidates_are_all_drawn(fitted):
-    model, _ = fitted
-    ax = plot_candidates(model)
-    drawn = sum(len(line.get_xdata()) for line in ax.lines if line.get_linestyle() == "None")
-    assert drawn == len(model.candidates)
-    assert "units" in ax.get_xlabel()
-    assert {text.get_text() for text in ax.get_legend().get_texts()} == set(model.candidates["start"])
 
 
 def test_models_of_other_dimension_are_refused():
     x = np.repeat([-1.0, 1.0, -1.0, 1.0], 50) + 0.1 * np.random.default_rng(0).normal(size=200)
     with pytest.raises(InputError, match="two columns, this one has 1"):
-        plot_decomposition(M3C(2, random_state=0).fit_fetch(x), x)
+        plot_decomposition(quick(2).fit_fetch(x), x)

@@ -1,0 +1,111 @@
+"""What the pictures share: new or given axes, plain numbers on log axes, percentiles that tolerate gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from m3c_md.exceptions import InputError
+
+FloatArray = NDArray[np.float64]
+
+# Bands and error bars hold this share of the samples, as in deeptime's pictures.
+CONFIDENCE = 0.95
+HUGE = 1e300
+# Marks of a log axis over up to so many decades; beyond, only powers of ten.
+FINE_MARKS = ((1.0, (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)), (2.5, (1.0, 2.0, 5.0)))
+
+
+def panels(given: Any, shape: tuple[int, int], what: str, size: tuple[float, float], **subplots: Any) -> Any:
+    """Axes of a picture of several panels: those given, if there are enough of them, or those of a new figure.
+
+    Parameters
+    ----------
+    given : None, axes, or (nested) sequence of axes
+    shape : (int, int)
+        Rows and columns that are needed.
+    what : str
+        What a panel shows, for the error message.
+    size : (float, float)
+        Of a new figure, in inches.
+    **subplots
+        Passed to ``plt.subplots``.
+
+    Returns
+    -------
+    array of axes with ``shape``
+    """
+    import matplotlib.pyplot as plt
+
+    if given is None:
+        return np.asarray(plt.subplots(*shape, figsize=size, squeeze=False, layout="constrained", **subplots)[1])
+    axes = np.asarray(given, dtype=object)
+    wanted = shape[0] * shape[1]
+    if axes.size != wanted:
+        raise InputError(
+            f"{axes.size} axes were given, but {wanted} are needed, one per {what}; make them with "
+            f"plt.subplots({shape[0]}, {shape[1]}) or leave them out"
+        )
+    return axes.reshape(shape)
+
+
+def single_axes(ax: Any, size: tuple[float, float]) -> Any:
+    """Axes of a picture of one panel: the given one or that of a new figure."""
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=size, layout="constrained")[1] if ax is None else ax
+
+
+def plain_log_ticks(*axes: Any) -> None:
+    """Mark log axes in plain numbers such as 1, 2, 5, 10; at powers of ten where these would be too many."""
+    from matplotlib.ticker import FuncFormatter, LogFormatterMathtext, LogLocator, NullFormatter
+
+    for axis in axes:
+        low, high = axis.get_view_interval()
+        decades = np.log10(high / low) if low > 0 else np.inf
+        marks = next((digits for most, digits in FINE_MARKS if decades <= most), None)
+        axis.set_major_locator(LogLocator(subs=marks or (1.0,)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}") if marks else LogFormatterMathtext())
+        axis.set_minor_formatter(NullFormatter())
+
+
+def confidence_band(samples: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Bounds that hold 95 % of the samples (last axis); NaN where there is no sample.
+
+    Examples
+    --------
+    >>> low, high = confidence_band([[0.0, 100.0, np.nan], [np.nan, np.nan, np.nan]])
+    >>> low.round(6).tolist(), high.round(6).tolist()
+    ([2.5, nan], [97.5, nan])
+    >>> low, high = confidence_band([1.0, 2.0, np.inf])
+    >>> low.round(6).item(), high.item()
+    (1.05, inf)
+    """
+    values = np.asarray(samples, dtype=np.float64)
+    bounds = np.full((2, *values.shape[:-1]), np.nan)
+    known = ~np.isnan(values).all(axis=-1)
+    if known.any():
+        tail = 50.0 * (1.0 - CONFIDENCE)
+        # Percentiles interpolate, which infinite samples (of timescales) do not survive: huge ones stand in for them.
+        finite = np.clip(values[known], -HUGE, HUGE)
+        bounds[:, known] = np.nanpercentile(finite, [tail, 100.0 - tail], axis=-1)
+        bounds[np.abs(bounds) > 1e-3 * HUGE] *= np.inf
+    return bounds[0], bounds[1]
+
+
+def time_units(results: Sequence[Any]) -> tuple[list[float], str]:
+    """Time between frames of each result, and the unit that they share; frames where they do not say.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> time_units([SimpleNamespace(dt=2.0, unit="ps"), SimpleNamespace(dt=0.5, unit="ps")])
+    ([2.0, 0.5], 'ps')
+    """
+    units = {str(getattr(result, "unit", "frame")) for result in results}
+    if len(units) > 1:
+        raise InputError(f"times come in different units, {sorted(units)}; compute them all with the same unit")
+    return [float(getattr(result, "dt", 1.0)) for result in results], units.pop()

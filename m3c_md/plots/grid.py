@@ -1,0 +1,91 @@
+"""Rectangle that a map is drawn on, periodic or not, and the free energy of points in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from m3c_md.exceptions import InputError
+from m3c_md.inputs import check_positive
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Rectangle of the map, and along which axes it is periodic.
+
+    Attributes
+    ----------
+    low, high : (2,) arrays
+    period : pair of float or None
+    """
+
+    low: FloatArray
+    high: FloatArray
+    period: tuple[float | None, float | None]
+
+    def edges(self, n: int) -> tuple[FloatArray, FloatArray]:
+        """Edges of n cells along each axis."""
+        return np.linspace(self.low[0], self.high[0], n + 1), np.linspace(self.low[1], self.high[1], n + 1)
+
+    def centres(self, n: int) -> tuple[FloatArray, FloatArray]:
+        """Centres of n cells along each axis and of one more beyond every edge, so that contours reach the edges."""
+        steps = (np.arange(-1, n + 1) + 0.5) / n
+        x, y = (self.low[i] + steps * (self.high[i] - self.low[i]) for i in range(2))
+        return x, y
+
+    def mesh(self, n: int) -> FloatArray:
+        """All pairs of `centres`, x running fastest, moved into the period that is shown: ((n + 2)², 2)."""
+        return self.wrap(np.stack(np.meshgrid(*self.centres(n)), axis=-1).reshape(-1, 2))
+
+    def wrap(self, points: FloatArray) -> FloatArray:
+        """Move points into the period that is shown; a copy."""
+        wrapped = points.copy()
+        for axis, period in enumerate(self.period):
+            if period is not None:
+                wrapped[:, axis] = (points[:, axis] + period / 2.0) % period - period / 2.0
+        return wrapped
+
+    @property
+    def extent(self) -> tuple[float, float, float, float]:
+        """Left, right, bottom and top, as for ``imshow``."""
+        return float(self.low[0]), float(self.high[0]), float(self.low[1]), float(self.high[1])
+
+
+def map_domain(points: FloatArray, periodic: tuple[float | None, float | None] | None) -> Domain:
+    """Limits of the map: one period around 0, or the range of the points and 5 % more on each side.
+
+    Examples
+    --------
+    >>> map_domain(np.array([[0.0, 0.0], [10.0, 2.0]]), (None, 360.0)).extent
+    (-0.5, 10.5, -180.0, 180.0)
+    """
+    periods = (None, None) if periodic is None else tuple(periodic)
+    if len(periods) != 2:
+        raise InputError(f"periodic={periodic!r} must name two periods, (x, y), with None for an axis without")
+    x, y = (None if period is None else check_positive("periodic", period) for period in periods)
+    low, high = points.min(axis=0), points.max(axis=0)
+    margin = np.where(high > low, 0.05 * (high - low), 0.5)
+    low, high = low - margin, high + margin
+    for axis, period in enumerate((x, y)):
+        if period is not None:
+            low[axis], high[axis] = -period / 2.0, period / 2.0
+    return Domain(low, high, (x, y))
+
+
+def free_energy(points: FloatArray, domain: Domain, bins: int) -> FloatArray:
+    """-ln p of the cells in kT, (bins along y, bins along x); 0 in the densest cell, NaN in empty ones.
+
+    Examples
+    --------
+    >>> square = Domain(np.zeros(2), np.ones(2), (None, None))
+    >>> free_energy(np.array([[0.1, 0.9], [0.2, 0.8], [0.9, 0.9]]), square, 2).round(2).tolist()
+    [[nan, nan], [0.0, 0.69]]
+    """
+    counts = np.histogram2d(points[:, 0], points[:, 1], bins=domain.edges(bins))[0].T
+    with np.errstate(divide="ignore"):
+        energy = np.log(counts.max()) - np.log(counts)
+    return np.where(counts > 0, energy, np.nan)

@@ -1,0 +1,335 @@
+"""M3C next to PCCA+ and the geometric methods, judged on trajectories that none of them has seen."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from deeptime.util.callbacks import ProgressCallback
+from numpy.typing import NDArray
+
+from m3c_md.clustering.face import StateEstimator, StateModel
+from m3c_md.exceptions import DegenerateSolutionError, InputError, LagtimeWarning, M3CWarning, ShortTrajectoryWarning
+from m3c_md.inputs import (
+    as_trajectories,
+    check_choice,
+    check_flag,
+    check_integer,
+    check_jobs,
+    check_positive,
+    check_progress,
+    check_random_state,
+    check_string,
+    long_enough,
+)
+from m3c_md.validation.methods import METHODS, Fit, build_methods, fit_and_judge, usable_numbers
+from m3c_md.validation.splits import Split, check_disjoint, hold_out
+from m3c_md.validation.timescales import ImpliedTimescales, implied_timescales, usable_lagtimes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FloatArray = NDArray[np.float64]
+StateArray = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Methods side by side; made by `compare`.
+
+    Attributes
+    ----------
+    table : DataFrame
+        One row per method: mean and spread over the splits of Q and of the implied timescales at the lag time (in
+        ``unit``), populations, seconds to fit, in how many splits Q could be measured, warnings.
+    splits : DataFrame
+        One row per method and split.
+    models : dict
+        Model of each method, fitted to all training trajectories.
+    dtrajs : dict
+        States of the evaluated trajectories (the test data, or else all) under these models.
+    timescales : dict
+        Implied timescales of these, over the lag times.
+    agreement : DataFrame
+        Adjusted Rand index between methods: 1 if they agree up to the names of states, about 0 by chance.
+    n_states, lagtime, dt, unit
+        As given.
+    messages : list of str
+        What was left out and why.
+    """
+
+    table: pd.DataFrame
+    splits: pd.DataFrame
+    models: dict[str, StateModel]
+    dtrajs: dict[str, list[StateArray]]
+    timescales: dict[str, ImpliedTimescales]
+    agreement: pd.DataFrame
+    n_states: int
+    lagtime: int
+    dt: float
+    unit: str
+    messages: list[str] = field(default_factory=list)
+
+    def confusion(self, method: str, other: str) -> pd.DataFrame:
+        """Frames by their state in one method (rows) and in another (columns)."""
+        import pandas as pd
+
+        for name in (method, other):
+            check_choice("method", name, tuple(self.dtrajs))
+        first, second = (np.concatenate(self.dtrajs[name]) for name in (method, other))
+        counts = np.bincount(first * self.n_states + second, minlength=self.n_states**2)
+        states = range(self.n_states)
+        return pd.DataFrame(
+            counts.reshape(self.n_states, self.n_states),
+            index=pd.Index(states, name=method),
+            columns=pd.Index(states, name=other),
+        )
+
+    def plot_metastability(self, *, ax: Any = None) -> Any:
+        """Draw Q of every method, mean and spread over the splits; see `m3c_md.plots.plot_metastability`."""
+        from m3c_md.plots.comparison import plot_metastability
+
+        return plot_metastability(self.splits, lagtime=self.lagtime, dt=self.dt, unit=self.unit, ax=ax)
+
+    def plot_timescales(self, **options: Any) -> Any:
+        """Draw the implied timescales of all methods; see `m3c_md.plots.plot_implied_timescales`."""
+        from m3c_md.plots.timescales import plot_implied_timescales
+
+        return plot_implied_timescales(self.timescales, **options)
+
+    def plot_map(self, data: Any, **options: Any) -> Any:
+        """Draw the states of every method over two coordinates; see `m3c_md.plots.plot_state_map`."""
+        from m3c_md.plots.state_map import plot_state_map
+
+        return plot_state_map(self.models, data, **options)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.n_states} states at lag time {self.lagtime * self.dt:g} {self.unit}, on held-out trajectories:"
+        ]
+        lines += ["", self.table.drop(columns="warnings").to_string(float_format=lambda value: f"{value:.4g}")]
+        notes = [f"{name}: {text}" for name, text in self.table["warnings"].items() if text]
+        return "\n".join([*lines, *([""] if notes or self.messages else []), *notes, *self.messages])
+
+    def _repr_html_(self) -> str:
+        return str(self.table.to_html(float_format=lambda value: f"{value:.4g}"))
+
+
+def compare(
+    trajs: Any,
+    n_states: int,
+    *,
+    methods: Sequence[str] = METHODS,
+    lagtime: int = 1,
+    lagtimes: Sequence[int] | None = None,
+    test: Any = None,
+    allow_overlap: bool = False,
+    n_microstates: int | Sequence[int] = (50, 100, 200),
+    dt: float = 1.0,
+    unit: str = "frame",
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    progress: Any = None,
+) -> Comparison:
+    """Fit several methods and judge them on trajectories that they have not seen.
+
+    Parameters
+    ----------
+    trajs : array (n_frames, n_columns) or list of them
+        Trajectories to fit to.
+    n_states : int
+        Number of states, the same for all methods.
+    methods : sequence of str
+        Among "m3c", "pcca+", "mmc", "k-medoids".
+    lagtime : int
+        Lag time in frames of the fits and of Q.
+    lagtimes : sequence of int, optional
+        Lag times of the implied timescales; those longer than the data are left out with a message. By default about
+        ten, chosen by the data.
+    test : list of arrays, optional
+        Trajectories to judge by. By default every trajectory is held out in turn (groups of them if there are more
+        than five) and judges a fit to the others; a single trajectory is cut into halves. The models returned are
+        fitted to all of ``trajs`` in any case.
+    allow_overlap : bool
+        Whether ``test`` may share frames with ``trajs``.
+    n_microstates : int or sequence of int
+        Numbers of microstates of PCCA+, each of which becomes a row.
+    dt, unit : float, str
+        Time between frames, for tables and pictures.
+    random_state : None, int or numpy.random.Generator
+        Same number, same answer, whatever ``n_jobs`` and whichever methods stand beside.
+    n_jobs : int, optional
+        Processes over which the fits are spread; all cores by default.
+    progress : optional
+        A progress bar class such as ``tqdm.tqdm``.
+
+    Returns
+    -------
+    Comparison
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from m3c_md import compare
+    >>> rng = np.random.default_rng(0)
+    >>> trajs = [np.repeat([-1.0, 1.0] * 4, 40) + 0.2 * rng.normal(size=320) for _ in range(2)]
+    >>> result = compare(trajs, 2, methods=("pcca+", "k-medoids"), n_microstates=10, random_state=0, dt=2, unit="ps")
+    >>> result.table["Q"].round(3).tolist()
+    [1.956, 1.956]
+    """
+    data, messages = _long_trajectories(trajs, check_integer("lagtime", lagtime, 1))
+    check_integer("n_states", n_states, 2)
+    splits, evaluated = _splits(data, test, lagtime, allow_overlap=check_flag("allow_overlap", allow_overlap))
+    n_train = min(sum(map(len, split.train)) for split in splits)
+    numbers, dropped = usable_numbers(n_microstates, n_states, n_train)
+    messages += [dropped] if dropped else []
+    estimators = build_methods(methods, n_states, lagtime, numbers)
+    lags, too_long = (None, []) if lagtimes is None else _usable(lagtimes, evaluated)
+    messages += too_long
+    time_step, time_unit = check_positive("dt", dt), check_string("unit", unit)
+    seed = int(check_random_state(random_state).integers(2**63))
+    jobs = check_jobs(n_jobs)
+    check_progress(progress)
+
+    # With test data of their own the models themselves are judged; held-out splits need other fits than those.
+    runs = splits if test is not None else [Split(data, data, "all"), *splits]
+    with ProgressCallback(progress, "compare", len(runs) * len(estimators)) as bar:
+        fits = _fit_all(runs, estimators, lagtime, seed, jobs, bar)
+    whole = {name: fits[name, 0] for name in estimators}
+    models = {name: fit.model for name, fit in whole.items() if fit.model is not None}
+    if not models:
+        raise DegenerateSolutionError("every method failed: " + "; ".join(f"{n}: {f.error}" for n, f in whole.items()))
+    dtrajs = {name: model.transform(evaluated) for name, model in models.items()}
+    timescales = _timescales(dtrajs, lags, n_states, time_step, time_unit, seed)
+    offset = len(runs) - len(splits)
+    judged = {(name, s.name): fits[name, i + offset] for name in estimators for i, s in enumerate(splits)}
+    table_of_splits = _table_of_splits(judged, time_step, time_unit)
+    return Comparison(
+        _table(table_of_splits, whole, timescales, time_unit),
+        table_of_splits,
+        models,
+        dtrajs,
+        timescales,
+        _agreement(dtrajs),
+        n_states,
+        lagtime,
+        time_step,
+        time_unit,
+        messages,
+    )
+
+
+def _long_trajectories(trajs: Any, lagtime: int) -> tuple[list[FloatArray], list[str]]:
+    """Trajectories that have a transition pair, and a message on the others."""
+    data = as_trajectories(trajs)
+    kept = long_enough(data, lagtime)
+    if len(kept) == len(data):
+        return data, []
+    message = (
+        f"{len(data) - len(kept)} of {len(data)} trajectories have no more than lagtime={lagtime} frames: left out"
+    )
+    warnings.warn(message, ShortTrajectoryWarning, stacklevel=3)
+    return kept, [message]
+
+
+def _splits(
+    data: list[FloatArray], test: Any, lagtime: int, *, allow_overlap: bool
+) -> tuple[list[Split], list[FloatArray]]:
+    """Splits to judge by, and the trajectories that the final models are evaluated on."""
+    if test is None:
+        return hold_out(data, lagtime), data
+    judges = long_enough(as_trajectories(test, data[0].shape[1]), lagtime)
+    if not allow_overlap:
+        check_disjoint(data, judges)
+    return [Split(data, judges, "test")], judges
+
+
+def _usable(lagtimes: Any, evaluated: list[FloatArray]) -> tuple[list[int], list[str]]:
+    given = [lagtimes] if np.ndim(lagtimes) == 0 else list(lagtimes)
+    if not given:
+        raise InputError("lagtimes is empty; give at least one lag time in frames, or None for a choice by the data")
+    lags = sorted({check_integer("lagtimes", lag, 1) for lag in given})
+    kept, notes = usable_lagtimes([np.zeros(len(x), dtype=np.intp) for x in evaluated], lags)
+    for message, _ in notes:
+        warnings.warn(message, LagtimeWarning, stacklevel=3)
+    return kept, [message for message, _ in notes]
+
+
+def _fit_all(
+    runs: list[Split], estimators: dict[str, StateEstimator], lagtime: int, seed: int, n_jobs: int | None, bar: Any
+) -> dict[tuple[str, int], Fit]:
+    """Every method on every split."""
+    from joblib import Parallel, delayed
+
+    keys = [(name, i) for i in range(len(runs)) for name in estimators]
+    results: Iterator[Fit] = Parallel(n_jobs=-1 if n_jobs is None else n_jobs, return_as="generator")(
+        delayed(fit_and_judge)(name, estimators[name], runs[i].train, runs[i].test, lagtime, (seed, i))
+        for name, i in keys
+    )
+    fits = {}
+    for key, fit in zip(keys, results, strict=True):
+        fits[key] = fit
+        bar()
+    return fits
+
+
+def _timescales(
+    dtrajs: dict[str, list[StateArray]], lagtimes: list[int] | None, n_states: int, dt: float, unit: str, seed: int
+) -> dict[str, ImpliedTimescales]:
+    """Implied timescales of all methods over the same lag times: those chosen for the first, if none are given."""
+    timescales: dict[str, ImpliedTimescales] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", M3CWarning)  # they are kept on the results
+        for name, states in dtrajs.items():
+            timescales[name] = implied_timescales(
+                states, lagtimes, n_states=n_states, dt=dt, unit=unit, random_state=seed
+            )
+            lagtimes = timescales[name].lagtimes.tolist()
+    return timescales
+
+
+def _table_of_splits(judged: dict[tuple[str, str], Fit], dt: float, unit: str) -> pd.DataFrame:
+    import pandas as pd
+
+    rows = []
+    for (name, split), fit in judged.items():
+        its = {f"t{i + 2} / {unit}": t * dt for i, t in enumerate(fit.timescales)}
+        error = {"error": fit.error}
+        rows.append({"method": name, "held out": split, "Q": fit.metastability, **its, "seconds": fit.seconds, **error})
+    return pd.DataFrame(rows)
+
+
+def _table(
+    splits: pd.DataFrame, whole: dict[str, Fit], timescales: dict[str, ImpliedTimescales], unit: str
+) -> pd.DataFrame:
+    """One row per method."""
+    import pandas as pd
+
+    measured = ["Q", *(column for column in splits.columns if column.endswith(f"/ {unit}"))]
+    rows = []
+    for name, fit in whole.items():
+        own = splits[splits["method"] == name]
+        row: dict[str, Any] = {"method": name}
+        for column in measured:
+            # Sample standard deviation: NaN, not zero, if there is one split only.
+            row[column], row[f"{column} ±"] = own[column].mean(), own[column].std()
+        row["populations"] = [] if fit.model is None else fit.model.populations.round(4).tolist()
+        row["seconds"] = fit.seconds
+        row["measured"] = f"{own['Q'].notna().sum()} of {len(own)}"
+        said = [] if fit.model is None else [*fit.model.warnings, *timescales[name].warnings]
+        errors = sorted({text for text in own["error"] if text} | ({fit.error} if fit.error else set()))
+        row["warnings"] = "; ".join([*(f"failed: {text}" for text in errors), *said])
+        rows.append(row)
+    return pd.DataFrame(rows).set_index("method")
+
+
+def _agreement(dtrajs: dict[str, list[StateArray]]) -> pd.DataFrame:
+    import pandas as pd
+    from sklearn.metrics import adjusted_rand_score
+
+    labels = {name: np.concatenate(states) for name, states in dtrajs.items()}
+    values = [[adjusted_rand_score(a, b) for b in labels.values()] for a in labels.values()]
+    return pd.DataFrame(values, index=list(labels), columns=list(labels))

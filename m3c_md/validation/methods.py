@@ -1,0 +1,122 @@
+"""The methods by name, each ready to be fitted and judged."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from m3c_md.clustering.face import StateEstimator, StateModel
+from m3c_md.clustering.k_medoids import KMedoids
+from m3c_md.clustering.m3c import M3C
+from m3c_md.clustering.mmc import MMC
+from m3c_md.clustering.pcca_plus import PCCAPlus
+from m3c_md.exceptions import DegenerateSolutionError, InputError, M3CWarning, SolverError
+from m3c_md.inputs import check_choice, check_integer
+from m3c_md.validation.timescales import implied_timescales
+from m3c_md.validation.transitions import metastability
+
+FloatArray = NDArray[np.float64]
+
+METHODS = ("m3c", "pcca+", "mmc", "k-medoids")
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What came of fitting one method to some trajectories and judging it on others.
+
+    Attributes
+    ----------
+    model : StateModel or None
+        None if the method failed.
+    seconds : float
+        Time to fit.
+    metastability : float
+        Q of the test trajectories; NaN if they miss a state, or if the method failed.
+    timescales : (n_states - 1,) array
+        Implied timescales of the test trajectories in frames, NaN where there is none.
+    error : str
+        Why the method failed, else empty.
+    """
+
+    model: StateModel | None
+    seconds: float
+    metastability: float
+    timescales: FloatArray
+    error: str = ""
+
+
+def build_methods(
+    names: Sequence[str], n_states: int, lagtime: int, n_microstates: Sequence[int]
+) -> dict[str, StateEstimator]:
+    """Estimators by the name that tables and pictures show; PCCA+ once for every number of microstates.
+
+    Examples
+    --------
+    >>> list(build_methods(["m3c", "pcca+"], 3, 1, (50, 100)))
+    ['M3C', 'PCCA+ (50)', 'PCCA+ (100)']
+    """
+    if isinstance(names, str):
+        names = (names,)
+    if not isinstance(names, list | tuple) or not names:
+        raise InputError(f"methods={names!r:.60} must name at least one of {', '.join(METHODS)}")
+    estimators: dict[str, StateEstimator] = {}
+    for name in names:
+        check_choice("methods", name, METHODS)
+        if name == "m3c":
+            estimators["M3C"] = M3C(n_states, lagtime)
+        elif name == "mmc":
+            estimators["MMC"] = MMC(n_states)
+        elif name == "k-medoids":
+            estimators["k-medoids"] = KMedoids(n_states)
+        else:
+            for number in n_microstates:
+                estimators[f"PCCA+ ({number})"] = PCCAPlus(n_states, lagtime, n_microstates=number)
+    return estimators
+
+
+def usable_numbers(n_microstates: Any, n_states: int, n_frames: int) -> tuple[list[int], str]:
+    """Numbers of microstates in rising order that leave ten frames to each, and a message on the others."""
+    given = [n_microstates] if np.ndim(n_microstates) == 0 else list(n_microstates)
+    numbers = sorted({check_integer("n_microstates", number, n_states) for number in given})
+    if not numbers:
+        raise InputError("n_microstates is empty; give at least one number of microstates")
+    kept = [number for number in numbers if 10 * number <= n_frames] or numbers[:1]
+    dropped = ", ".join(str(number) for number in numbers if number not in kept)
+    message = f"n_microstates {dropped} left out: fewer than ten of {n_frames} training frames for each"
+    return kept, message if dropped else ""
+
+
+def fit_and_judge(
+    name: str,
+    estimator: StateEstimator,
+    train: list[FloatArray],
+    test: list[FloatArray],
+    lagtime: int,
+    seed: tuple[int, int],
+) -> Fit:
+    """Fit a fresh copy of an estimator, with a stream of random numbers of its own, and judge it on test data."""
+    n_states = int(estimator.get_params()["n_states"])
+    stream = np.random.default_rng([*seed, crc32(name.encode())])
+    own = type(estimator)(**{**estimator.get_params(), "random_state": stream})
+    nothing = np.full(n_states - 1, np.nan)
+    began = time.perf_counter()
+    with warnings.catch_warnings():
+        # They are on the models and in the results; told once, in the table.
+        warnings.simplefilter("ignore", M3CWarning)
+        try:
+            model: StateModel = own.fit_fetch(train)
+        except (InputError, DegenerateSolutionError, SolverError) as error:
+            return Fit(None, time.perf_counter() - began, np.nan, nothing, str(error))
+        seconds = time.perf_counter() - began
+        dtrajs = model.transform(test)
+        quality = metastability(dtrajs, lagtime, n_states)
+        its = implied_timescales(dtrajs, [lagtime], n_states=n_states, confidence=None)
+    values = np.array([its.timescales_for_process(i)[0] for i in range(its.max_n_processes)])
+    return Fit(model, seconds, quality, values)

@@ -1,0 +1,128 @@
+"""Confidence in macro-MSMs: bootstrap over trajectories, and samples of the Bayesian posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from deeptime.markov.tools.estimation.dense.tmat_sampling.sampler_rev import SamplerRev
+
+from m3c_md.exceptions import InputError
+from m3c_md.inputs import check_choice
+from m3c_md.validation.reversible import largest_connected_set, reversible_flows, transition_matrices
+from m3c_md.validation.transitions import FloatArray, StateArray, counts_per_trajectory
+
+# 95 % bands of resampled trajectories are too narrow if there are few: on simulated chains they held the truth in 70 %
+# of cases with 3 trajectories, 80 to 88 % with 5, 85 to 95 % with 10, 90 to 96 % with 20.
+_AUTO_BOOTSTRAP = 10
+_LEAST_BOOTSTRAP = 5
+# Gibbs sweeps between two posterior samples: BayesianMSM makes one for a few states, which leaves them correlated.
+_SWEEPS = 10
+
+
+class FlowSamples(NamedTuple):
+    """Reversible equilibrium flows at one lag time: estimate (k, k), samples (n_samples, k, k) or None."""
+
+    estimate: FloatArray
+    samples: FloatArray | None
+
+
+def choose_confidence(confidence: Any, trajectories: Sequence[StateArray], longest_lag: int) -> str | None:
+    """Decide between "bootstrap", "bayesian" and None by what was asked for and how many trajectories there are.
+
+    Examples
+    --------
+    >>> choose_confidence("auto", [np.zeros(50, dtype=np.intp)], 1)
+    'bayesian'
+    """
+    if confidence is None:
+        return None
+    check_choice("confidence", confidence, ("auto", "bootstrap", "bayesian"))
+    n = sum(len(x) > longest_lag for x in trajectories)
+    if confidence == "auto":
+        return "bootstrap" if n >= _AUTO_BOOTSTRAP else "bayesian"
+    if confidence == "bootstrap" and n < _LEAST_BOOTSTRAP:
+        raise InputError(
+            f"confidence='bootstrap' draws among whole trajectories and needs at least {_LEAST_BOOTSTRAP} of more than "
+            f"{longest_lag} frames (the longest lag time), but there are {n}; use confidence='bayesian' or shorter lags"
+        )
+    return str(confidence)
+
+
+def flows_at_lagtimes(
+    trajectories: Sequence[StateArray],
+    lagtimes: Sequence[int],
+    n_states: int,
+    confidence: str | None,
+    n_samples: int,
+    rng: np.random.Generator,
+) -> Iterator[FlowSamples]:
+    """Estimate the macro-MSM at each lag time, with samples of it.
+
+    Bootstrap draws the same trajectories at every lag time, so that sample s belongs to one set of data throughout and
+    differences between lag times can be judged; posterior samples at different lag times are independent.
+
+    Examples
+    --------
+    >>> x = np.array([0, 0, 1, 1, 0, 0, 0, 1, 0])
+    >>> (result,) = flows_at_lagtimes([x], [1], 2, "bayesian", 5, np.random.default_rng(0))
+    >>> result.estimate.round(3).tolist(), result.samples.shape
+    ([[0.375, 0.25], [0.25, 0.125]], (5, 2, 2))
+    """
+    n = len(trajectories)
+    draws = rng.multinomial(n, np.full(n, 1.0 / n), size=n_samples) if confidence == "bootstrap" else None
+    for lag in lagtimes:
+        separate = counts_per_trajectory(trajectories, lag, n_states)
+        counts = separate.sum(axis=0)
+        estimate = reversible_flows(counts[None])[0]
+        samples = None
+        if draws is not None:
+            samples = reversible_flows(np.tensordot(draws, separate, axes=1))
+        elif confidence == "bayesian":
+            # Windows that overlap are not independent: about one count in `lag` is. deeptime's own "effective" counts
+            # keep more and gave 95 % bands that held the truth in 60 to 85 % of simulated Markov chains only.
+            samples = posterior_flows(counts / lag, n_samples, rng)
+        yield FlowSamples(estimate, samples)
+
+
+def posterior_flows(counts: FloatArray, n_samples: int, rng: np.random.Generator) -> FloatArray:
+    """Sample reversible equilibrium flows from the posterior of independent counts, as deeptime's BayesianMSM does.
+
+    Parameters
+    ----------
+    counts : array (k, k)
+        Independent transitions; need not be whole numbers.
+    n_samples : int
+        How many samples.
+    rng : numpy.random.Generator
+        Gives the seed of deeptime's sampler, which BayesianMSM takes from the clock.
+
+    Returns
+    -------
+    array (n_samples, k, k)
+        NaN outside the largest connected set.
+
+    Examples
+    --------
+    >>> flows = posterior_flows(np.array([[80.0, 20.0], [20.0, 30.0]]), 200, np.random.default_rng(0))
+    >>> bool(abs(flows[:, 0, 1].mean() - 20 / 150) < 0.02)
+    True
+    """
+    states = largest_connected_set(counts)
+    flows = np.full((n_samples, *counts.shape), np.nan)
+    block = np.ix_(np.arange(n_samples), states, states)
+    if len(states) == 1:
+        flows[block] = 1.0
+    elif len(states) > 1:
+        inside = counts[np.ix_(states, states)]
+        start = transition_matrices(reversible_flows(inside[None])[0])
+        sampler = SamplerRev(inside, start, seed=int(rng.integers(2**31)))
+        flows[block] = np.array([_next_flow(sampler) for _ in range(n_samples)])
+    return flows
+
+
+def _next_flow(sampler: Any) -> FloatArray:
+    matrix, stationary = sampler.sample(_SWEEPS, return_statdist=True)
+    flow: FloatArray = stationary[:, None] * matrix
+    return flow

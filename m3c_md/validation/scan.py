@@ -1,0 +1,293 @@
+"""How many states? M3C for several numbers of them, and what speaks for each."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from deeptime.util.callbacks import ProgressCallback
+from numpy.typing import NDArray
+
+from m3c_md.clustering.m3c import M3C
+from m3c_md.clustering.margin_model import M3CModel
+from m3c_md.exceptions import DegenerateSolutionError, InputError, M3CWarning, SolverError
+from m3c_md.inputs import (
+    as_trajectories,
+    check_integer,
+    check_jobs,
+    check_positive,
+    check_progress,
+    check_random_state,
+    check_string,
+    long_enough,
+)
+from m3c_md.validation.timescales import implied_timescales
+from m3c_md.validation.transitions import metastability
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FloatArray = NDArray[np.float64]
+StateArray = NDArray[np.int32]
+
+# Adjusted Rand index between the labels of resampled data above which we call states stable.
+STABLE = 0.8
+# A single trajectory is resampled in this many pieces.
+N_PIECES = 10
+
+
+class Trial(NamedTuple):
+    """M3C for one number of states on one (re)sample of the trajectories: the model, or why there is none."""
+
+    model: M3CModel | None
+    error: str
+
+
+@dataclass(frozen=True)
+class StateScan:
+    """What speaks for each number of states; made by `scan_states`.
+
+    Attributes
+    ----------
+    table : DataFrame
+        One row per number of states: Q, implied timescales at the lag time (in ``unit``), populations, stability (mean
+        adjusted Rand index of the labels under resampling of the trajectories) and its smallest value, warnings.
+    models : dict
+        Model for each number of states.
+    suggestion : int or None
+        Number of states that the rule of `scan_states` picks; None if none is convincing.
+    reason : str
+        Why, in words. The decision is yours.
+    lagtime, dt, unit
+        As given.
+    """
+
+    table: pd.DataFrame
+    models: dict[int, M3CModel]
+    suggestion: int | None
+    reason: str
+    lagtime: int
+    dt: float
+    unit: str
+
+    def plot(self, *, axes: Any = None) -> Any:
+        """Draw timescales, stability and populations against the number of states; see `m3c_md.plots.plot_scan`."""
+        from m3c_md.plots.comparison import plot_scan
+
+        return plot_scan(self.table, lagtime=self.lagtime, dt=self.dt, unit=self.unit, axes=axes)
+
+    def __str__(self) -> str:
+        table = self.table.drop(columns="warnings").to_string(float_format=lambda value: f"{value:.4g}")
+        return f"{table}\n\n{self.reason}"
+
+    def _repr_html_(self) -> str:
+        return str(self.table.to_html(float_format=lambda value: f"{value:.4g}")) + f"<p>{self.reason}</p>"
+
+
+def scan_states(
+    trajs: Any,
+    n_states: Iterable[int] = range(2, 8),
+    *,
+    lagtime: int = 1,
+    n_resamples: int = 5,
+    dt: float = 1.0,
+    unit: str = "frame",
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    progress: Any = None,
+) -> StateScan:
+    """Fit M3C for several numbers of states, measure how slow and how stable the states are, and suggest one.
+
+    Among the numbers whose states are stable (mean adjusted Rand index of at least 0.8 between the labels of all frames
+    by the model and by models of resampled trajectories) and whose slow processes are all longer than the lag time,
+    the one with the largest gap to the next process is suggested: t_κ of κ states against t_{κ+1} of κ + 1 states. The
+    largest number has no next one, so scan one further than you would go.
+
+    Parameters
+    ----------
+    trajs : array (n_frames, n_columns) or list of them
+    n_states : iterable of int
+        Numbers of states to try.
+    lagtime : int
+        Lag time in frames.
+    n_resamples : int
+        How often the trajectories are drawn anew with replacement (pieces of a single one), each time fitting again.
+    dt, unit : float, str
+        Time between frames, for tables and pictures.
+    random_state : None, int or numpy.random.Generator
+    n_jobs : int, optional
+        Processes over which the fits are spread; all cores by default.
+    progress : optional
+        A progress bar class such as ``tqdm.tqdm``.
+
+    Returns
+    -------
+    StateScan
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from m3c_md import scan_states
+    >>> rng = np.random.default_rng(0)
+    >>> trajs = [np.repeat([-1.0, 1.0] * 4, 40) + 0.2 * rng.normal(size=320) for _ in range(3)]
+    >>> scan = scan_states(trajs, [2, 3], n_resamples=2, random_state=0)
+    >>> scan.suggestion
+    2
+    """
+    data = long_enough(as_trajectories(trajs), check_integer("lagtime", lagtime, 1))
+    numbers = sorted({check_integer("n_states", number, 2) for number in _listed(n_states)})
+    if not numbers:
+        raise InputError("n_states is empty; give the numbers of states to try, e.g. range(2, 8)")
+    check_integer("n_resamples", n_resamples, 1)
+    time_step, time_unit = check_positive("dt", dt), check_string("unit", unit)
+    seed = int(check_random_state(random_state).integers(2**63))
+    jobs = check_jobs(n_jobs)
+    check_progress(progress)
+
+    samples = _samples(data, lagtime, n_resamples, np.random.default_rng(seed))
+    with ProgressCallback(progress, "scan", len(numbers) * len(samples)) as bar:
+        trials = _fit_all(samples, numbers, lagtime, seed, jobs, bar)
+    models = {number: trial.model for number in numbers if (trial := trials[number][0]).model is not None}
+    if not models:
+        raise DegenerateSolutionError(
+            "M3C failed for every number of states: " + "; ".join(f"{n}: {trials[n][0].error}" for n in numbers)
+        )
+    table = _table(data, trials, lagtime, time_step, time_unit)
+    suggestion, reason = suggest(table, lagtime * time_step, time_unit)
+    return StateScan(table, models, suggestion, reason, lagtime, time_step, time_unit)
+
+
+def _listed(numbers: Any) -> list[Any]:
+    try:
+        return list(numbers)
+    except TypeError:
+        return [numbers]
+
+
+def _samples(
+    data: list[FloatArray], lagtime: int, n_resamples: int, rng: np.random.Generator
+) -> list[list[FloatArray]]:
+    """The trajectories themselves first, then draws of them with replacement."""
+    pieces: Sequence[FloatArray] = data
+    if len(data) == 1:
+        n_pieces = min(N_PIECES, len(data[0]) // (2 * lagtime + 2))
+        pieces = np.array_split(data[0], max(n_pieces, 1))
+    draws = rng.integers(len(pieces), size=(n_resamples, len(pieces)))
+    return [data, *([pieces[i] for i in draw] for draw in draws)]
+
+
+def _fit_all(
+    samples: list[list[FloatArray]], numbers: list[int], lagtime: int, seed: int, n_jobs: int | None, bar: Any
+) -> dict[int, list[Trial]]:
+    from joblib import Parallel, delayed
+
+    keys = [(number, i) for number in numbers for i in range(len(samples))]
+    results = Parallel(n_jobs=-1 if n_jobs is None else n_jobs, return_as="generator")(
+        delayed(_fit)(samples[i], number, lagtime, (seed, number, i)) for number, i in keys
+    )
+    trials: dict[int, list[Trial]] = {number: [] for number in numbers}
+    for (number, _), trial in zip(keys, results, strict=True):
+        trials[number].append(trial)
+        bar()
+    return trials
+
+
+def _fit(sample: list[FloatArray], n_states: int, lagtime: int, seed: tuple[int, ...]) -> Trial:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", M3CWarning)  # they are on the model, and in the table
+        try:
+            return Trial(M3C(n_states, lagtime, random_state=np.random.default_rng(seed)).fit_fetch(sample), "")
+        except (InputError, DegenerateSolutionError, SolverError) as error:
+            return Trial(None, str(error))
+
+
+def _table(data: list[FloatArray], trials: dict[int, list[Trial]], lagtime: int, dt: float, unit: str) -> pd.DataFrame:
+    import pandas as pd
+
+    most = max(trials)
+    rows = []
+    for number, (whole, *resampled) in trials.items():
+        row: dict[str, Any] = {"n_states": number, "Q": np.nan}
+        row |= {f"t{i} / {unit}": np.nan for i in range(2, most + 1)}
+        row |= {"stability": np.nan, "least stability": np.nan, "populations": [], "warnings": whole.error}
+        if whole.model is not None:
+            dtrajs = whole.model.transform(data)
+            row |= _kinetics(dtrajs, number, lagtime, dt, unit)
+            agreements = _agreements(np.concatenate(dtrajs), data, resampled)
+            row |= {"stability": agreements.mean(), "least stability": agreements.min()}
+            row["populations"] = whole.model.populations.round(4).tolist()
+            row["warnings"] = "; ".join(whole.model.warnings)
+        rows.append(row)
+    return pd.DataFrame(rows).set_index("n_states")
+
+
+def _kinetics(dtrajs: list[StateArray], n_states: int, lagtime: int, dt: float, unit: str) -> dict[str, float]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", M3CWarning)  # NaN says the same
+        quality = metastability(dtrajs, lagtime, n_states)
+        its = implied_timescales(dtrajs, [lagtime], n_states=n_states, confidence=None)
+    values = {f"t{i + 2} / {unit}": its.timescales_for_process(i)[0] * dt for i in range(its.max_n_processes)}
+    return {"Q": quality, **values}
+
+
+def _agreements(labels: StateArray, data: list[FloatArray], resampled: list[Trial]) -> FloatArray:
+    """Adjusted Rand index of every resampled model with the labels; a model that could not be had counts as zero."""
+    from sklearn.metrics import adjusted_rand_score
+
+    values = [
+        0.0 if trial.model is None else adjusted_rand_score(labels, np.concatenate(trial.model.transform(data)))
+        for trial in resampled
+    ]
+    return np.array(values)
+
+
+def suggest(table: pd.DataFrame, lag: float, unit: str) -> tuple[int | None, str]:
+    """Number of states with the largest gap to the next process among those that are stable and slow, and why.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As in `StateScan.table`.
+    lag : float
+        Lag time in ``unit``.
+    unit : str
+    """
+    # The fastest process of a decomposition into κ states is t_κ.
+    fastest = {n: float(table.loc[n, f"t{n} / {unit}"]) for n in table.index}
+    stability = {n: float(table.loc[n, "stability"]) for n in table.index}
+    good = [n for n in table.index if stability[n] >= STABLE and fastest[n] > lag]
+    if not good:
+        best = max(stability, key=lambda n: np.nan_to_num(stability[n]))
+        return None, (
+            f"No number of states is convincing: labels agree best for {best} states (adjusted Rand index "
+            f"{stability[best]:.2f}, {STABLE} wanted), with the fastest process at {fastest[best]:.3g} {unit} (lag "
+            f"time {lag:g} {unit}). More data, other features or another lag time may help."
+        )
+    gaps = {n: _gap(fastest, n, lag) for n in good}
+    known = {n: gap for n, gap in gaps.items() if not np.isnan(gap)}
+    chosen = max(known, key=lambda n: known[n]) if known else good[-1]
+    reason = (
+        f"{chosen} states: labels come back when trajectories are resampled (adjusted Rand index "
+        f"{stability[chosen]:.2f}), and the fastest process of the states takes {fastest[chosen]:.3g} {unit}, longer "
+        f"than the lag time of {lag:g} {unit}."
+    )
+    if chosen in known:
+        reason += f" The next process is {known[chosen]:.1f} times faster, the largest gap among the candidates"
+        reason += f" ({', '.join(map(str, good))})." if len(good) > 1 else "."
+    unstable = [n for n in table.index if not stability[n] >= STABLE]
+    if unstable:
+        reason += f" Not stable: {', '.join(f'{n} ({stability[n]:.2f})' for n in unstable)}."
+    return chosen, reason
+
+
+def _gap(fastest: dict[int, float], n: int, lag: float) -> float:
+    """How many times slower the last process kept is than the first one left out; NaN if that is not known.
+
+    A process below the lag time is not resolved: all that is known is that it is faster.
+    """
+    if n + 1 not in fastest:
+        return np.nan
+    return fastest[n] / max(float(np.nan_to_num(fastest[n + 1])), lag)

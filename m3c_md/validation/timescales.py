@@ -1,0 +1,320 @@
+"""Implied timescales of macrostate trajectories, with confidence, units and a word of warning where they mislead."""
+
+from __future__ import annotations
+
+import warnings as python_warnings
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from deeptime.util.callbacks import ProgressCallback
+from deeptime.util.validation import ImpliedTimescales as DeeptimeImpliedTimescales
+
+from m3c_md.exceptions import DisconnectedWarning, InputError, LagtimeWarning, TimescaleWarning
+from m3c_md.inputs import (
+    as_state_trajectories,
+    check_integer,
+    check_positive,
+    check_progress,
+    check_random_state,
+    check_string,
+)
+from m3c_md.validation.resampling import FlowSamples, choose_confidence, flows_at_lagtimes
+from m3c_md.validation.reversible import relaxation_eigenvalues
+from m3c_md.validation.transitions import (
+    FloatArray,
+    Note,
+    StateArray,
+    longest_of,
+    named,
+    number_of_states,
+    short_trajectory_notes,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_N_DEFAULT_LAGS = 10
+_N_SCOUTED_LAGS = 25
+_LEAST_DEFAULT_RANGE = 10
+# Growth of log t with log lag above which a timescale counts as noise, judged over lags that differ by a factor of at
+# least four. A Markov process has the growth 0: t is the same at every lag. An eigenvalue that does not depend on the
+# lag has the growth 1, because t = -lag / log(eigenvalue): that is what statistical noise does, or labels that err at
+# random, or trajectories too short to show relaxation at all. The line between the two is drawn half way.
+_NOISE_GROWTH = 0.5
+_LEAST_LAG_RATIO = 4.0
+
+
+class ImpliedTimescales(DeeptimeImpliedTimescales):  # type: ignore[misc]
+    """deeptime's implied timescales, which also know their time unit, their confidence and what to beware of.
+
+    Lag times and timescales are in frames, as deeptime has them, so that `deeptime.plots.plot_implied_timescales` and
+    everything else made for deeptime's object works; `to_frame` gives them in ``unit``.
+
+    Attributes
+    ----------
+    dt : float
+        Time between two frames, in ``unit``.
+    unit : str
+        Unit of time.
+    confidence : str or None
+        Where the samples come from: "bootstrap", "bayesian", or None if there are none.
+    warnings : list of str
+        What was said about these timescales.
+    """
+
+    def __init__(
+        self,
+        lagtimes: Sequence[int],
+        its: FloatArray,
+        its_stats: FloatArray | None = None,
+        *,
+        dt: float = 1.0,
+        unit: str = "frame",
+        confidence: str | None = None,
+        warnings: Iterable[str] = (),
+    ) -> None:
+        super().__init__(lagtimes, its, its_stats)
+        self.dt = dt
+        self.unit = unit
+        self.confidence = confidence
+        self.warnings = list(warnings)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a table in ``unit``: lag time (index), timescales t2, t3, ... and the ends of their 95 % bands.
+
+        Examples
+        --------
+        >>> its = ImpliedTimescales([1, 2], np.array([[9.0], [11.0]]), dt=0.5, unit="ns")
+        >>> its.to_frame().reset_index()
+           lag time (ns)   t2
+        0            0.5  4.5
+        1            1.0  5.5
+        """
+        import pandas as pd
+
+        columns: dict[str, FloatArray] = {}
+        for process in range(self.max_n_processes):
+            name = f"t{process + 2}"
+            columns[name] = self.dt * self.timescales_for_process(process)
+            if self.has_samples:
+                low, high = _band(self.samples_for_process(process))
+                columns[f"{name} low"], columns[f"{name} high"] = self.dt * low, self.dt * high
+        return pd.DataFrame(columns, index=pd.Index(self.dt * self.lagtimes, name=f"lag time ({self.unit})"))
+
+
+def implied_timescales(
+    dtrajs: Any,
+    lagtimes: Any = None,
+    *,
+    n_states: int | None = None,
+    n_timescales: int | None = None,
+    confidence: str | None = "auto",
+    n_samples: int = 100,
+    dt: float = 1.0,
+    unit: str = "frame",
+    random_state: Any = None,
+    progress: Any = None,
+) -> ImpliedTimescales:
+    """Implied timescales of the macrostates at several lag times: -lag / log(eigenvalue) of reversible macro-MSMs.
+
+    At each lag time the MSM is that of `deeptime.markov.msm.MaximumLikelihoodMSM` on the largest set of states that the
+    transitions connect. Unlike deeptime, which takes the eigenvalue's modulus, an eigenvalue that is not positive gives
+    no timescale (NaN): nothing relaxes slowly there.
+
+    Parameters
+    ----------
+    dtrajs : array (n_frames,) or list of such arrays
+        State of each frame: whole numbers from 0 on.
+    lagtimes : int or sequence of int, optional
+        In frames. By default about ten, from 1 to a tenth of the longest trajectory or, if that is less, to where the
+        first timescale falls below its lag (but at least 10). Those too long for the data are left out with a
+        `LagtimeWarning`.
+    n_states : int, optional
+        Number of states, if there may be more than the largest label tells.
+    n_timescales : int, optional
+        How many, from the slowest on; by default all, one less than there are states.
+    confidence : "auto", "bootstrap", "bayesian" or None
+        Bootstrap draws whole trajectories with replacement; it is right also where the states are not Markovian.
+        "bayesian" samples the posterior of deeptime's BayesianMSM with the counts divided by the lag time, as
+        overlapping windows are not independent. "auto" is bootstrap if at least ten trajectories are longer than the
+        longest lag time.
+    n_samples : int
+        Number of samples for the confidence. Sampled eigenvalues that are not positive count as timescale 0, so that
+        bands are not biased towards slow processes.
+    dt, unit : float, str
+        Time between frames and its unit, for tables and plots.
+    random_state : None, int or numpy.random.Generator
+        Same seed, same answer; the global state of numpy is neither read nor changed.
+    progress : optional
+        A progress bar class such as ``tqdm.tqdm``.
+
+    Returns
+    -------
+    ImpliedTimescales
+        In frames; see there. A `TimescaleWarning` tells of timescales below their lag time or growing like noise, a
+        `DisconnectedWarning` of states that the transitions do not connect.
+
+    Examples
+    --------
+    >>> dtraj = np.cumsum(np.random.default_rng(0).random(20_000) < 0.05) % 2  # -1 / log(0.9) is 9.49
+    >>> its = implied_timescales(dtraj, [1, 2, 5], dt=2.0, unit="ps", random_state=0)
+    >>> its.timescales_for_process(0).round(1)
+    array([9.5, 9.6, 9.7])
+    """
+    trajectories = as_state_trajectories(dtrajs, n_states)
+    n = number_of_states(trajectories, n_states)
+    n_kept = n - 1 if n_timescales is None else min(check_integer("n_timescales", n_timescales, 1), n - 1)
+    check_integer("n_samples", n_samples, 2)
+    check_progress(progress)
+    time_step, time_unit, rng = check_positive("dt", dt), check_string("unit", unit), check_random_state(random_state)
+    lags, notes = usable_lagtimes(trajectories, _asked_for(lagtimes, trajectories, n))
+    notes += short_trajectory_notes(trajectories, lags)
+    method = choose_confidence(confidence, trajectories, lags[-1])
+    estimates = []
+    with ProgressCallback(progress, "implied timescales", len(lags)) as bar:
+        for estimate in flows_at_lagtimes(trajectories, lags, n, method, n_samples, rng):
+            estimates.append(estimate)
+            bar()
+    its = _timescales(np.array([e.estimate for e in estimates]), lags, np.nan)[:, :n_kept]
+    notes += disconnected_notes(lags, estimates) + _timescale_notes(lags, its, estimates, n)
+    for message, category in notes:
+        python_warnings.warn(message, category, stacklevel=2)
+    return ImpliedTimescales(
+        lags,
+        its,
+        None if method is None else _sampled_timescales(estimates, lags)[:, :, :n_kept],
+        dt=time_step,
+        unit=time_unit,
+        confidence=method,
+        warnings=[message for message, _ in notes],
+    )
+
+
+def usable_lagtimes(trajectories: Sequence[StateArray], lagtimes: Sequence[int]) -> tuple[list[int], list[Note]]:
+    """Lag times shorter than the longest trajectory, and a note on the others; there must be one.
+
+    Examples
+    --------
+    >>> usable_lagtimes([np.array([0, 1, 0])], [1, 2])
+    ([1, 2], [])
+    """
+    longest = longest_of(trajectories)
+    too_long = [lag for lag in lagtimes if lag >= longest]
+    if len(too_long) == len(lagtimes):
+        raise InputError(
+            f"{named('lag time', lagtimes)} cannot be used, for the longest trajectory has {longest} frames; choose "
+            f"lag times of at most {longest - 1} frames or give longer trajectories"
+        )
+    message = (
+        f"left out {named('lag time', too_long)}: the longest trajectory has {longest} frames; choose lag times of at "
+        f"most {longest - 1} frames, better much shorter"
+    )
+    return [lag for lag in lagtimes if lag < longest], [(message, LagtimeWarning)] if too_long else []
+
+
+def disconnected_notes(lagtimes: Sequence[int], estimates: Sequence[FlowSamples]) -> list[Note]:
+    """Say which states the transitions do not connect, and at which lag times, if there are any."""
+    outside = np.isnan([np.diagonal(e.estimate) for e in estimates])
+    if not outside.any():
+        return []
+    states, lags = np.flatnonzero(outside.any(axis=0)), np.array(lagtimes)[outside.any(axis=1)]
+    where = "every lag time" if len(lags) == len(lagtimes) else named("lag time", lags)
+    message = (
+        f"transitions do not connect {named('state', states)} with the others in both directions, at {where}; what "
+        "concerns these is NaN. Give more or longer trajectories, shorter lag times, or fewer states"
+    )
+    return [(message, DisconnectedWarning)]
+
+
+def _asked_for(lagtimes: Any, trajectories: Sequence[StateArray], n_states: int) -> list[int]:
+    """Lag times in ascending order, each once."""
+    if lagtimes is None:
+        return _default_lagtimes(trajectories, n_states)
+    try:
+        several = list(lagtimes)
+    except TypeError:
+        several = [lagtimes]
+    checked = sorted({check_integer("lag time", lag, 1) for lag in several})
+    if not checked:
+        raise InputError("lagtimes is empty; give at least one lag time in frames, or None for a choice by the data")
+    return checked
+
+
+def _default_lagtimes(trajectories: Sequence[StateArray], n_states: int) -> list[int]:
+    """About ten, as long as all timescales that are resolved at lag 1 stay above the lag.
+
+    Eigenvalues fall with the lag, so a timescale that has fallen below it (eigenvalue < 1/e) never comes back. Longer
+    lags would only show noise; but up to 10 frames we look in any case, to see how noise grows.
+    """
+    longest_lag = max(1, longest_of(trajectories) // 10)
+    scouted = _spaced(longest_lag, _N_SCOUTED_LAGS)
+    rng = np.random.default_rng(0)  # nothing is drawn without confidence
+    flows = [e.estimate for e in flows_at_lagtimes(trajectories, scouted, n_states, None, 0, rng)]
+    n_resolved = (relaxation_eigenvalues(np.array(flows)) > np.exp(-1.0)).sum(axis=1)
+    n_useful = int(np.argmax(np.append(n_resolved < n_resolved[0], True)))  # before the first one is lost
+    upper = scouted[n_useful - 1] if n_resolved[0] > 0 else 1
+    return _spaced(min(longest_lag, max(_LEAST_DEFAULT_RANGE, upper)), _N_DEFAULT_LAGS)
+
+
+def _spaced(longest: int, n: int) -> list[int]:
+    return [int(lag) for lag in np.unique(np.geomspace(1, longest, n).round().astype(int))]
+
+
+def _timescales(flows: FloatArray, lagtimes: Sequence[int], not_positive: float) -> FloatArray:
+    """Timescales (n_lagtimes, n_states - 1), NaN for missing processes, ``not_positive`` for eigenvalues <= 0."""
+    eigenvalues = relaxation_eigenvalues(flows)
+    result = np.where(np.isnan(eigenvalues), np.nan, not_positive)
+    lags = np.broadcast_to(np.array(lagtimes, dtype=float)[:, None], eigenvalues.shape)
+    slow = eigenvalues > 0.0
+    with np.errstate(divide="ignore"):  # an eigenvalue that rounds to 1 has an infinite timescale
+        result[slow] = lags[slow] / np.abs(np.log(eigenvalues[slow]))
+    return result
+
+
+def _sampled_timescales(estimates: Sequence[FlowSamples], lagtimes: Sequence[int]) -> FloatArray:
+    samples = [
+        _timescales(e.samples, [lag] * len(e.samples), 0.0)
+        for e, lag in zip(estimates, lagtimes, strict=True)
+        if e.samples is not None
+    ]
+    return np.array(samples)
+
+
+def _band(samples: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Central 95 % of the samples (n_lagtimes, n_samples) that are not NaN, for each lag time."""
+    known = [row[~np.isnan(row)] for row in samples]
+    ends = [np.quantile(row, [0.025, 0.975], method="nearest") if len(row) else [np.nan, np.nan] for row in known]
+    low, high = np.array(ends).T
+    return low, high
+
+
+def _timescale_notes(
+    lagtimes: Sequence[int], its: FloatArray, estimates: Sequence[FlowSamples], n_states: int
+) -> list[Note]:
+    """One note on all timescales that mislead, if there are any."""
+    if n_states == 1:
+        return [("there is one state only, hence no timescale; look for at least two states", TimescaleWarning)]
+    lags = np.array(lagtimes)
+    n_connected = np.array([np.isfinite(np.diagonal(e.estimate)).sum() for e in estimates])
+    complaints = []
+    for process, t in enumerate(its.T):
+        exists = process < n_connected - 1  # the others have a note of their own
+        unresolved = lags[exists & ~(t > lags)]
+        if len(unresolved):
+            where = "every lag time" if len(unresolved) == exists.sum() else named("lag time", unresolved)
+            complaints.append(f"t{process + 2} is not resolved at {where}, for it lies below the lag")
+        if _grows_like_noise(lags, t):
+            complaints.append(f"t{process + 2} grows in proportion to the lag time, as noise does")
+    if not complaints:
+        return []
+    remedy = "read timescales at shorter lag times where they level off; if none does, look for fewer states"
+    return [("; ".join(complaints) + f". Remedy: {remedy} or simulate longer", TimescaleWarning)]
+
+
+def _grows_like_noise(lagtimes: Any, timescales: FloatArray) -> bool:
+    known = np.isfinite(timescales) & (timescales > 0.0)
+    lags = lagtimes[known]
+    if len(lags) < 3 or lags[-1] < _LEAST_LAG_RATIO * lags[0]:
+        return False
+    return bool(np.polyfit(np.log(lags), np.log(timescales[known]), 1)[0] > _NOISE_GROWTH)
