@@ -41,12 +41,23 @@ class CentersModel(StateModel):
     def __init__(
         self, centers: FloatArray, scale: FloatArray, states: IntArray, frames: FloatArray, n_states: int
     ) -> None:
-        shares = np.bincount(states[assign(frames / scale, centers / scale)], minlength=n_states) / len(frames)
-        self.order = falling(shares)
-        super().__init__(shares[self.order], centers.shape[1])
-        self.centers = centers
         self.scale = scale
-        self.states: IntArray = np.argsort(self.order)[states]
+        self.order = np.arange(n_states)
+        self._set_centers(centers, states)
+        for _ in range(n_states + 1):
+            shares = np.bincount(self.states[self._nearest(frames)], minlength=n_states) / len(frames)
+            order = falling(shares)
+            if (order == np.arange(n_states)).all():
+                break
+            # Frames halfway between states go to the first of them, so a new order may take some along.
+            self.order = self.order[order]
+            self._set_centers(centers, np.argsort(order)[self.states])
+        super().__init__(shares, centers.shape[1])
+
+    def _set_centers(self, centers: FloatArray, states: IntArray) -> None:
+        self.centers = centers
+        self.states = states
+        self._by_state: IntArray = np.argsort(states, kind="stable")
 
     def transform(self, data: Any) -> Any:
         """State of every frame: that of its nearest centre, see `StateModel.transform`."""
@@ -57,7 +68,8 @@ class CentersModel(StateModel):
         return self._each(data, lambda x: np.eye(self.n_states)[self.states[self._nearest(x)]])
 
     def _nearest(self, frames: FloatArray) -> IntArray:
-        return assign(frames / self.scale, self.centers / self.scale)
+        """Nearest centre; halfway between several, one of the first state."""
+        return self._by_state[assign(frames / self.scale, self.centers[self._by_state] / self.scale)]
 
     def _scores(self, frames: FloatArray) -> FloatArray:
         distances = cdist(frames / self.scale, self.centers / self.scale)

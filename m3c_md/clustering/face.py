@@ -10,16 +10,24 @@ import numpy as np
 from deeptime.base import EstimatorTransformer, Model, Transformer
 from numpy.typing import NDArray
 
-from m3c_md.clustering.lumped import LumpedModel, lump_microstates, states_of_microstates
+from m3c_md.clustering.lumped import (
+    LumpedModel,
+    check_msm,
+    lump_microstates,
+    n_microstates,
+    states_of_microstates,
+)
 from m3c_md.exceptions import InputError, M3CWarning, ShortTrajectoryWarning
 from m3c_md.inputs import (
     as_time_lagged_pair,
     as_trajectories,
+    as_trajectory,
     check_choice,
     check_integer,
     is_list_of_arrays,
     long_enough,
 )
+from m3c_md.search.coarse_graining import at_most_distinct
 from m3c_md.search.windows import WindowSet, windows_of_pairs, windows_of_trajectories
 
 if TYPE_CHECKING:
@@ -160,11 +168,12 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
         >>> pcca.n_metastable, pcca.memberships.shape
         (2, (6, 2))
         """
+        check_msm(msm)
         if centers is not None and trajs is None and dtrajs is None:
-            states, purity = np.asarray(self.transform(centers)), None
+            states, purity = self.transform(as_trajectory(centers, "centers")), None
         elif centers is None and trajs is not None and dtrajs is not None:
             labels = self.transform(as_trajectories(trajs, self.n_columns))
-            states, purity = states_of_microstates(labels, dtrajs, self.n_states)
+            states, purity = states_of_microstates(labels, dtrajs, self.n_states, n_microstates(msm))
         else:
             raise InputError("give lump either centers= of the microstates, or both trajs= and dtrajs=")
         return lump_microstates(msm, states, self.n_states, purity=purity)
@@ -267,6 +276,13 @@ def single_frames(data: Any) -> WindowSet:
     """Every frame as a window of its own."""
     trajectories = list(as_time_lagged_pair(data)) if is_pair(data) else as_trajectories(data)
     return windows_of_trajectories(trajectories, lagtime=1, n_slices=1)
+
+
+def check_distinct(windows: WindowSet, n_states: int) -> None:
+    """Refuse more states than there are different frames; that all are equal is said elsewhere."""
+    available = at_most_distinct(windows.frames, n_states)
+    if 1 < available < n_states:
+        raise InputError(f"n_states={n_states}, but there are only {available} distinct frames; ask for fewer states")
 
 
 def falling(populations: FloatArray) -> NDArray[np.intp]:

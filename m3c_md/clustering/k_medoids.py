@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from m3c_md.clustering.centers import CentersModel
-from m3c_md.clustering.face import StateEstimator, single_frames
+from m3c_md.clustering.face import StateEstimator, check_distinct, single_frames
 from m3c_md.inputs import check_choice, check_integer, check_random_state
 from m3c_md.search.coarse_graining import Clustering, k_medoids
 from m3c_md.search.problem import ColumnScale, column_scale
@@ -30,9 +30,9 @@ class KMedoidsModel(CentersModel):
 
     def __init__(self, found: Clustering, scale: FloatArray, frames: FloatArray) -> None:
         n_states = len(found.centers)
-        super().__init__(found.centers * scale, scale, np.arange(n_states), frames, n_states)
+        super().__init__(frames[found.indices], scale, np.arange(n_states), frames, n_states)
         # One centre per state: put them into the order of the states as well.
-        self.centers, self.states = self.centers[self.order], np.arange(n_states)
+        self._set_centers(self.centers[self.order], np.arange(n_states))
         self.scatter = found.inertia
 
     def _shown(self) -> list[str]:
@@ -77,13 +77,16 @@ class KMedoids(StateEstimator):
     def fit(self, data: Any, y: Any = None) -> Self:
         """Find the medoids of all frames; trajectories as in `M3C.fit`, ``y`` is ignored."""
         del y
-        frames = single_frames(data).frames
+        windows = single_frames(data)
+        n_states = check_integer("n_states", self.n_states, 2)
+        check_distinct(windows, n_states)
+        frames = windows.frames
         check_choice("scale", self.scale, get_args(ColumnScale))
         scale = column_scale(frames, self.scale)
         with threadpool_limits(limits=1):
             found = k_medoids(
                 frames / scale,
-                check_integer("n_states", self.n_states, 2),
+                n_states,
                 check_random_state(self.random_state),
                 n_restarts=check_integer("n_restarts", self.n_restarts, 1),
             )

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from deeptime.markov import PCCAModel
+from deeptime.markov.msm import MarkovStateModel
 from numpy.typing import NDArray
 
 from m3c_md.exceptions import InputError
 from m3c_md.inputs import as_state_trajectories
-
-if TYPE_CHECKING:
-    from deeptime.markov.msm import MarkovStateModel
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.integer]
@@ -41,6 +39,12 @@ class LumpedModel(PCCAModel):  # type: ignore[misc]
         super().__init__(transition, coarse, memberships, distributions)
         self.purity = purity
 
+    def __repr__(self) -> str:
+        shares = ", ".join(f"{share:.3g}" for share in self.coarse_grained_stationary_probability)
+        return (
+            f"LumpedModel(n_metastable={self.n_metastable}, n_microstates={len(self.memberships)}, shares=[{shares}])"
+        )
+
 
 def lump_microstates(
     msm: MarkovStateModel, states: IntArray, n_states: int, *, purity: float | None = None
@@ -62,10 +66,16 @@ def lump_microstates(
     >>> lump_microstates(chain, np.array([0, 0, 1]), 2).coarse_grained_transition_matrix.round(3).tolist()
     [[0.95, 0.05], [0.1, 0.9]]
     """
-    active = _active_states(msm, states)
+    symbols = _symbols(msm)
+    if len(states) not in (n_microstates(msm), msm.n_states):
+        raise InputError(
+            f"got {len(states)} microstates, but the MSM was made from {n_microstates(msm)}, of which it knows "
+            f"{msm.n_states}; give all of them, or those that it knows in its order"
+        )
+    active = states[symbols] if len(states) == n_microstates(msm) else states
     if active.min() < 0:
         raise InputError(
-            f"microstate {int(np.argmin(active))} of the MSM occurs in no frame of dtrajs; give the microstate "
+            f"microstate {symbols[np.argmin(active)]} of the MSM occurs in no frame of dtrajs; give the microstate "
             "trajectories that the MSM was estimated from"
         )
     missing = np.setdiff1d(np.arange(n_states), active)
@@ -77,33 +87,40 @@ def lump_microstates(
     return LumpedModel(msm, active, n_states, purity)
 
 
-def _active_states(msm: MarkovStateModel, states: IntArray) -> IntArray:
-    """States of the microstates that the MSM knows, in its own order."""
-    symbols = np.arange(msm.n_states) if msm.count_model is None else np.asarray(msm.count_model.state_symbols)
-    if len(states) > symbols.max():
-        return states[symbols]
-    if len(states) == msm.n_states:
-        return states
-    raise InputError(
-        f"got {len(states)} microstates, but the MSM has {msm.n_states}, numbered up to {symbols.max()}; give the "
-        "centres of all microstates"
-    )
+def check_msm(msm: Any) -> None:
+    """Refuse what is no Markov state model of microstates."""
+    if not isinstance(msm, MarkovStateModel):
+        raise InputError(
+            f"msm is a {type(msm).__name__}; give a deeptime MarkovStateModel, e.g. "
+            "MaximumLikelihoodMSM(lagtime=1).fit_fetch(dtrajs), or the prior of a Bayesian one"
+        )
 
 
-def states_of_microstates(labels: Sequence[IntArray], dtrajs: Any, n_states: int) -> tuple[IntArray, float]:
-    """State that most frames of each microstate have (-1 for one without frames), and the share of such frames.
+def n_microstates(msm: MarkovStateModel) -> int:
+    """Number of microstates before a connected set of them was chosen."""
+    return int(msm.n_states if msm.count_model is None else msm.count_model.n_states_full)
+
+
+def _symbols(msm: MarkovStateModel) -> IntArray:
+    """Numbers that the microstates of the MSM had before a connected set of them was chosen."""
+    return np.arange(msm.n_states) if msm.count_model is None else np.asarray(msm.count_model.state_symbols)
+
+
+def states_of_microstates(
+    labels: Sequence[IntArray], dtrajs: Any, n_states: int, n_cells: int
+) -> tuple[IntArray, float]:
+    """State that most frames of each of ``n_cells`` microstates have (-1 without frames), and the share of such frames.
 
     Examples
     --------
-    >>> states_of_microstates([np.array([0, 0, 1, 1, 1])], [np.array([0, 0, 0, 1, 1])], 2)
+    >>> states_of_microstates([np.array([0, 0, 1, 1, 1])], [np.array([0, 0, 0, 1, 1])], 2, 2)
     (array([0, 1]), 0.8)
     """
-    micro = as_state_trajectories(dtrajs)
+    micro = as_state_trajectories(dtrajs, n_cells)
     lengths = [len(x) for x in labels], [len(x) for x in micro]
     if lengths[0] != lengths[1]:
         raise InputError(f"trajs have {lengths[0]} frames and dtrajs {lengths[1]}; give every frame its microstate")
     cells, states = np.concatenate(micro), np.concatenate(labels)
-    n_cells = int(cells.max()) + 1
     frames = np.bincount(cells * n_states + states, minlength=n_cells * n_states).reshape(n_cells, n_states)
     most = np.where(frames.sum(axis=1) > 0, frames.argmax(axis=1), -1)
     return most, float(frames.max(axis=1).sum() / len(cells))

@@ -10,7 +10,7 @@ from deeptime.util.callbacks import ProgressCallback
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from m3c_md.clustering.face import Note, StateEstimator, is_pair
+from m3c_md.clustering.face import Note, StateEstimator, check_distinct, is_pair
 from m3c_md.clustering.margin_model import MarginModel
 from m3c_md.exceptions import (
     AmbiguousSolutionWarning,
@@ -106,6 +106,7 @@ class MarginEstimator(StateEstimator):
         del y
         windows, notes = self._windows(data)
         settings = self._settings(windows.n_windows)
+        check_distinct(windows, settings.n_states)
         starts = self._checked_starts(windows, 0 if is_pair(data) else self._shortest())
         bandwidths = self._bandwidths()
         names = tuple(start if isinstance(start, str) else "labels" for start in starts)
@@ -127,7 +128,7 @@ class MarginEstimator(StateEstimator):
             )
             candidates, used = search_until_populated(
                 problem,
-                bandwidths or default_bandwidths(problem.data.frames, problem.scale),
+                bandwidths or default_bandwidths(problem.data.frames, problem.scale).tolist(),
                 starts,
                 selection=self.selection,
                 seed=int(rng.integers(2**63)),

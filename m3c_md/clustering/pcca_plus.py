@@ -192,7 +192,7 @@ def _connected_msm(counts: FloatArray, lagtime: int, n_states: int) -> tuple[Mar
 def _pcca(msm: MarkovStateModel, n_states: int) -> PCCAModel:
     try:
         lumped = msm.pcca(n_states)
-    except (ValueError, ArithmeticError, np.linalg.LinAlgError, IndexError) as error:
+    except (AssertionError, RuntimeError, ValueError, ArithmeticError, IndexError) as error:
         raise SolverError(
             f"deeptime's PCCA+ failed for {n_states} states of {msm.n_states} microstates ({error}); ask for one state "
             "more or less, or for other microstates"

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -289,6 +290,19 @@ def _relabel_by_flow(H: NDArray[np.float64], labels: NDArray[np.intp], lower: in
     return relabelled
 
 
+@cache
+def _flow_solver() -> Any:
+    """OR-tools' min-cost flow, or None: after cvxpy has loaded its own HiGHS it cannot be loaded (symbol clash).
+
+    Asked once, for a failed import takes as long as many label steps.
+    """
+    try:
+        from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
+    except ImportError:
+        return None
+    return SimpleMinCostFlow
+
+
 def _min_cost_flow(
     tails: NDArray[np.intp],
     heads: NDArray[np.intp],
@@ -297,18 +311,15 @@ def _min_cost_flow(
     supplies: NDArray[np.int64],
 ) -> NDArray[np.int64]:
     """Optimal flow on each arc for non-negative costs, rounded as finely as the solver's range allows."""
-    try:
-        from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
-    except ImportError:
-        # After cvxpy has loaded its own HiGHS, OR-tools cannot be loaded in the same process (symbol clash).
+    solver = _flow_solver()
+    if solver is None:
         return _flow_by_linear_program(tails, heads, capacities, costs, supplies)
-
     n_nodes = len(supplies)
     bits = min(_MAX_COST_BITS, _COST_BITS - n_nodes.bit_length())
     largest = float(costs.max(initial=0.0)) or 1.0
     # Divide first: a scale factor by itself would overflow for costs near the smallest floats.
     integer_costs = np.rint(costs / largest * 2.0**bits).astype(np.int64)
-    network = SimpleMinCostFlow()
+    network = solver()
     arcs = network.add_arcs_with_capacity_and_unit_cost(
         tails.astype(np.int32), heads.astype(np.int32), capacities.astype(np.int64), integer_costs
     )

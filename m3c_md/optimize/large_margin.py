@@ -186,15 +186,18 @@ def _line_search(risk: RiskAlongLine, rule: Rule, direction: Rule, slope: float,
     across = regularization * float((rule.weights * direction.weights).sum())
     along = regularization * float((direction.weights**2).sum())
     low, high = (0.0, slope), (np.inf, np.inf)
-    length = 1.0
+    length, side = 1.0, 0.0
     for _ in range(MAX_LINE_STEPS):
         value = across + length * along + risk.slope(length)
         if abs(value) <= FLATNESS * abs(slope):
             return length
+        # An end that stays for the second time counts half (the Illinois rule), so that it cannot hold the secant
+        # back: where nothing is curved yet the step is many powers of ten too long.
         if value < 0.0:
-            low = (length, value)
+            low, high = (length, value), (high[0], high[1] * (0.5 if side < 0 else 1.0))
         else:
-            high = (length, value)
+            low, high = (low[0], low[1] * (0.5 if side > 0 else 1.0)), (length, value)
+        side = np.sign(value)
         if np.isinf(high[0]):
             length *= 2.0
         else:

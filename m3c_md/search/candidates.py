@@ -138,14 +138,14 @@ def search(
 
 
 def search_until_populated(
-    problem: SearchProblem, *given: Any, **options: Any
+    problem: SearchProblem, bandwidths: Sequence[float], starts: Sequence[Start], **options: Any
 ) -> tuple[list[Candidate], SearchSettings]:
     """Search, and where every candidate is degenerate search again under settings that may save a state.
 
     First a state may be a little rarer than ϱ_l: a rule that finds a real but rare state gives it less than the labels
     were forced to. Then the labels are held closer to balance: a state that overlaps with others may vanish
     because leaving ϱ_l of the labels wrong, at a cost of 3ϱ_l, is cheaper than keeping it, and a larger ϱ_l takes that
-    way out.
+    way out. Only some bandwidths are tried then: such states deserve no long search.
 
     Returns
     -------
@@ -163,8 +163,9 @@ def search_until_populated(
     ]
     failures: list[DegenerateSolutionError] = []
     for rung in ladder:
+        some = bandwidths if rung.balance == settings.balance else _scouts(bandwidths)
         try:
-            return search(replace(problem, settings=rung), *given, **options), rung
+            return search(replace(problem, settings=rung), some, starts, **options), rung
         except DegenerateSolutionError as error:
             failures.append(error)
     raise failures[0]

@@ -85,7 +85,7 @@ def k_medoids(
     n_restarts : int, optional
         Starts, in all samples together.
     max_points : int, optional
-        Points in a sample; 4 * max_points**2 bytes of memory are needed.
+        Points in a sample (as many as clusters, if that is more); 4 * max_points**2 bytes of memory are needed.
     max_iterations : int, optional
         Limit on sweeps of the exchange over all points of a sample.
 
@@ -106,10 +106,9 @@ def k_medoids(
     (array([ 1., 11.]), 4.0)
     """
     X = _checked_points(points, n_clusters)
-    if n_restarts < 1 or max_points < n_clusters:
-        raise InputError(
-            f"n_restarts={n_restarts} must be positive and max_points={max_points} at least n_clusters={n_clusters}."
-        )
+    if n_restarts < 1:
+        raise InputError(f"n_restarts={n_restarts} must be positive.")
+    max_points = max(max_points, n_clusters)
     n_samples = 1 if len(X) <= max_points else min(_N_SAMPLES, n_restarts)
     n_starts = -(-n_restarts // n_samples)
 

@@ -26,7 +26,7 @@ from m3c_md.inputs import (
     long_enough,
 )
 from m3c_md.validation.methods import METHODS, Fit, build_methods, fit_and_judge, usable_numbers
-from m3c_md.validation.splits import Split, check_disjoint, hold_out
+from m3c_md.validation.splits import Split, check_disjoint, groups, hold_out
 from m3c_md.validation.timescales import ImpliedTimescales, implied_timescales, usable_lagtimes
 
 if TYPE_CHECKING:
@@ -43,10 +43,11 @@ class Comparison:
     Attributes
     ----------
     table : DataFrame
-        One row per method: mean and spread over the splits of Q and of the implied timescales at the lag time (in
-        ``unit``), populations, seconds to fit, in how many splits Q could be measured, warnings.
+        One row per method: mean and spread (standard deviation) over the held-out trajectories of Q and of the implied
+        timescales at the lag time (in ``unit``), populations, seconds to fit, on how many of the held-out trajectories
+        Q could be measured (they must visit all states), warnings.
     splits : DataFrame
-        One row per method and split.
+        One row per method and held-out trajectory, or group of them.
     models : dict
         Model of each method, fitted to all training trajectories.
     dtrajs : dict
@@ -194,19 +195,17 @@ def compare(
     jobs = check_jobs(n_jobs)
     check_progress(progress)
 
-    # With test data of their own the models themselves are judged; held-out splits need other fits than those.
-    runs = splits if test is not None else [Split(data, data, "all"), *splits]
+    # The models themselves can be judged on test data of their own only; held-out splits take other fits.
+    runs = splits if test is not None else [Split(data, {}), *splits]
     with ProgressCallback(progress, "compare", len(runs) * len(estimators)) as bar:
         fits = _fit_all(runs, estimators, lagtime, seed, jobs, bar)
-    whole = {name: fits[name, 0] for name in estimators}
+    whole = {name: fits[name][0] for name in estimators}
     models = {name: fit.model for name, fit in whole.items() if fit.model is not None}
     if not models:
         raise DegenerateSolutionError("every method failed: " + "; ".join(f"{n}: {f.error}" for n, f in whole.items()))
     dtrajs = {name: model.transform(evaluated) for name, model in models.items()}
     timescales = _timescales(dtrajs, lags, n_states, time_step, time_unit, seed)
-    offset = len(runs) - len(splits)
-    judged = {(name, s.name): fits[name, i + offset] for name in estimators for i, s in enumerate(splits)}
-    table_of_splits = _table_of_splits(judged, time_step, time_unit)
+    table_of_splits = _table_of_splits(fits, time_step, time_unit)
     return Comparison(
         _table(table_of_splits, whole, timescales, time_unit),
         table_of_splits,
@@ -244,7 +243,8 @@ def _splits(
     judges = long_enough(as_trajectories(test, data[0].shape[1]), lagtime)
     if not allow_overlap:
         check_disjoint(data, judges)
-    return [Split(data, judges, "test")], judges
+    tests = {name: [judges[i] for i in some] for name, some in groups(judges, "test trajectory").items()}
+    return [Split(data, tests)], judges
 
 
 def _usable(lagtimes: Any, evaluated: list[FloatArray]) -> tuple[list[int], list[str]]:
@@ -260,18 +260,17 @@ def _usable(lagtimes: Any, evaluated: list[FloatArray]) -> tuple[list[int], list
 
 def _fit_all(
     runs: list[Split], estimators: dict[str, StateEstimator], lagtime: int, seed: int, n_jobs: int | None, bar: Any
-) -> dict[tuple[str, int], Fit]:
+) -> dict[str, list[Fit]]:
     """Every method on every split."""
     from joblib import Parallel, delayed
 
     keys = [(name, i) for i in range(len(runs)) for name in estimators]
     results: Iterator[Fit] = Parallel(n_jobs=-1 if n_jobs is None else n_jobs, return_as="generator")(
-        delayed(fit_and_judge)(name, estimators[name], runs[i].train, runs[i].test, lagtime, (seed, i))
-        for name, i in keys
+        delayed(fit_and_judge)(name, estimators[name], runs[i], lagtime, (seed, i)) for name, i in keys
     )
-    fits = {}
-    for key, fit in zip(keys, results, strict=True):
-        fits[key] = fit
+    fits: dict[str, list[Fit]] = {name: [] for name in estimators}
+    for (name, _), fit in zip(keys, results, strict=True):
+        fits[name].append(fit)
         bar()
     return fits
 
@@ -291,14 +290,16 @@ def _timescales(
     return timescales
 
 
-def _table_of_splits(judged: dict[tuple[str, str], Fit], dt: float, unit: str) -> pd.DataFrame:
+def _table_of_splits(fits: dict[str, list[Fit]], dt: float, unit: str) -> pd.DataFrame:
     import pandas as pd
 
     rows = []
-    for (name, split), fit in judged.items():
-        its = {f"t{i + 2} / {unit}": t * dt for i, t in enumerate(fit.timescales)}
-        error = {"error": fit.error}
-        rows.append({"method": name, "held out": split, "Q": fit.metastability, **its, "seconds": fit.seconds, **error})
+    for name, runs in fits.items():
+        for fit in runs:
+            for held_out, judged in fit.judgements.items():
+                its = {f"t{i + 2} / {unit}": t * dt for i, t in enumerate(judged.timescales)}
+                row = {"method": name, "held out": held_out, "Q": judged.metastability, **its}
+                rows.append({**row, "seconds": fit.seconds, "error": fit.error})
     return pd.DataFrame(rows)
 
 

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -19,12 +19,20 @@ from m3c_md.clustering.mmc import MMC
 from m3c_md.clustering.pcca_plus import PCCAPlus
 from m3c_md.exceptions import DegenerateSolutionError, InputError, M3CWarning, SolverError
 from m3c_md.inputs import check_choice, check_integer
+from m3c_md.validation.splits import Split
 from m3c_md.validation.timescales import implied_timescales
 from m3c_md.validation.transitions import metastability
 
 FloatArray = NDArray[np.float64]
 
 METHODS = ("m3c", "pcca+", "mmc", "k-medoids")
+
+
+class Judgement(NamedTuple):
+    """Q of some test trajectories (NaN if they miss a state) and their implied timescales in frames."""
+
+    metastability: float
+    timescales: FloatArray
 
 
 @dataclass(frozen=True)
@@ -37,18 +45,15 @@ class Fit:
         None if the method failed.
     seconds : float
         Time to fit.
-    metastability : float
-        Q of the test trajectories; NaN if they miss a state, or if the method failed.
-    timescales : (n_states - 1,) array
-        Implied timescales of the test trajectories in frames, NaN where there is none.
+    judgements : dict
+        By the name of the test trajectories; all NaN if the method failed.
     error : str
         Why the method failed, else empty.
     """
 
     model: StateModel | None
     seconds: float
-    metastability: float
-    timescales: FloatArray
+    judgements: dict[str, Judgement]
     error: str = ""
 
 
@@ -93,30 +98,27 @@ def usable_numbers(n_microstates: Any, n_states: int, n_frames: int) -> tuple[li
     return kept, message if dropped else ""
 
 
-def fit_and_judge(
-    name: str,
-    estimator: StateEstimator,
-    train: list[FloatArray],
-    test: list[FloatArray],
-    lagtime: int,
-    seed: tuple[int, int],
-) -> Fit:
+def fit_and_judge(name: str, estimator: StateEstimator, split: Split, lagtime: int, seed: tuple[int, int]) -> Fit:
     """Fit a fresh copy of an estimator, with a stream of random numbers of its own, and judge it on test data."""
-    n_states = int(estimator.get_params()["n_states"])
-    stream = np.random.default_rng([*seed, crc32(name.encode())])
-    own = type(estimator)(**{**estimator.get_params(), "random_state": stream})
-    nothing = np.full(n_states - 1, np.nan)
+    settings = estimator.get_params()
+    own = type(estimator)(**{**settings, "random_state": np.random.default_rng([*seed, crc32(name.encode())])})
     began = time.perf_counter()
     with warnings.catch_warnings():
         # They are on the models and in the results; told once, in the table.
         warnings.simplefilter("ignore", M3CWarning)
         try:
-            model: StateModel = own.fit_fetch(train)
+            model: StateModel = own.fit_fetch(split.train)
         except (InputError, DegenerateSolutionError, SolverError) as error:
-            return Fit(None, time.perf_counter() - began, np.nan, nothing, str(error))
+            unknown = Judgement(np.nan, np.full(int(settings["n_states"]) - 1, np.nan))
+            return Fit(None, time.perf_counter() - began, dict.fromkeys(split.tests, unknown), str(error))
         seconds = time.perf_counter() - began
-        dtrajs = model.transform(test)
-        quality = metastability(dtrajs, lagtime, n_states)
-        its = implied_timescales(dtrajs, [lagtime], n_states=n_states, confidence=None)
+        return Fit(model, seconds, {name: judge(model, test, lagtime) for name, test in split.tests.items()})
+
+
+def judge(model: StateModel, test: list[FloatArray], lagtime: int) -> Judgement:
+    """Q and implied timescales of test trajectories under a model."""
+    dtrajs = model.transform(test)
+    quality = metastability(dtrajs, lagtime, model.n_states)
+    its = implied_timescales(dtrajs, [lagtime], n_states=model.n_states, confidence=None)
     values = np.array([its.timescales_for_process(i)[0] for i in range(its.max_n_processes)])
-    return Fit(model, seconds, quality, values)
+    return Judgement(quality, values)

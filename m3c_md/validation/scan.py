@@ -114,7 +114,8 @@ def scan_states(
     lagtime : int
         Lag time in frames.
     n_resamples : int
-        How often the trajectories are drawn anew with replacement (pieces of a single one), each time fitting again.
+        How often the trajectories are drawn anew with replacement (pieces of a single one) and fitted again, from all
+        starts at the bandwidth of the model.
     dt, unit : float, str
         Time between frames, for tables and pictures.
     random_state : None, int or numpy.random.Generator
@@ -148,8 +149,8 @@ def scan_states(
     check_progress(progress)
 
     samples = _samples(data, lagtime, n_resamples, np.random.default_rng(seed))
-    with ProgressCallback(progress, "scan", len(numbers) * len(samples)) as bar:
-        trials = _fit_all(samples, numbers, lagtime, seed, jobs, bar)
+    with ProgressCallback(progress, "scan", len(numbers) * (1 + n_resamples)) as bar:
+        trials = _fit_all(data, samples, [M3C(number, lagtime) for number in numbers], seed, jobs, bar)
     models = {number: trial.model for number in numbers if (trial := trials[number][0]).model is not None}
     if not models:
         raise DegenerateSolutionError(
@@ -170,36 +171,53 @@ def _listed(numbers: Any) -> list[Any]:
 def _samples(
     data: list[FloatArray], lagtime: int, n_resamples: int, rng: np.random.Generator
 ) -> list[list[FloatArray]]:
-    """The trajectories themselves first, then draws of them with replacement."""
+    """Draw trajectories with replacement, or pieces of a single one."""
     pieces: Sequence[FloatArray] = data
     if len(data) == 1:
         n_pieces = min(N_PIECES, len(data[0]) // (2 * lagtime + 2))
         pieces = np.array_split(data[0], max(n_pieces, 1))
     draws = rng.integers(len(pieces), size=(n_resamples, len(pieces)))
-    return [data, *([pieces[i] for i in draw] for draw in draws)]
+    return [[pieces[i] for i in draw] for draw in draws]
 
 
 def _fit_all(
-    samples: list[list[FloatArray]], numbers: list[int], lagtime: int, seed: int, n_jobs: int | None, bar: Any
+    data: list[FloatArray],
+    samples: list[list[FloatArray]],
+    estimators: list[M3C],
+    seed: int,
+    n_jobs: int | None,
+    bar: Any,
 ) -> dict[int, list[Trial]]:
+    """Fit the data and then the samples, for every number of states."""
     from joblib import Parallel, delayed
 
-    keys = [(number, i) for number in numbers for i in range(len(samples))]
-    results = Parallel(n_jobs=-1 if n_jobs is None else n_jobs, return_as="generator")(
-        delayed(_fit)(samples[i], number, lagtime, (seed, number, i)) for number, i in keys
-    )
-    trials: dict[int, list[Trial]] = {number: [] for number in numbers}
-    for (number, _), trial in zip(keys, results, strict=True):
-        trials[number].append(trial)
-        bar()
+    trials: dict[int, list[Trial]] = {estimator.n_states: [] for estimator in estimators}
+
+    def run(tasks: list[tuple[M3C, list[FloatArray], int]]) -> None:
+        results = Parallel(n_jobs=-1 if n_jobs is None else n_jobs, return_as="generator")(
+            delayed(_fit)(estimator, some, (seed, estimator.n_states, i)) for estimator, some, i in tasks
+        )
+        for (estimator, _, _), trial in zip(tasks, results, strict=True):
+            trials[estimator.n_states].append(trial)
+            bar()
+
+    run([(estimator, data, 0) for estimator in estimators])
+    again = []
+    for estimator in estimators:
+        model = trials[estimator.n_states][0].model
+        # The search over bandwidths is the dear part, and what is asked here is whether the same states come back.
+        settings = {} if model is None else {"bandwidth": model.bandwidth}
+        again.append(M3C(**{**estimator.get_params(), **settings}))
+    run([(estimator, some, i + 1) for estimator in again for i, some in enumerate(samples)])
     return trials
 
 
-def _fit(sample: list[FloatArray], n_states: int, lagtime: int, seed: tuple[int, ...]) -> Trial:
+def _fit(estimator: M3C, sample: list[FloatArray], seed: tuple[int, ...]) -> Trial:
+    own = M3C(**{**estimator.get_params(), "random_state": np.random.default_rng(seed)})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", M3CWarning)  # they are on the model, and in the table
         try:
-            return Trial(M3C(n_states, lagtime, random_state=np.random.default_rng(seed)).fit_fetch(sample), "")
+            return Trial(own.fit_fetch(sample), "")
         except (InputError, DegenerateSolutionError, SolverError) as error:
             return Trial(None, str(error))
 

@@ -19,11 +19,25 @@ RUN = 5
 
 
 class Split(NamedTuple):
-    """Trajectories to fit to, trajectories to judge by, and what to call this."""
+    """Trajectories to fit to, and groups of others to judge by, each with a name."""
 
     train: list[FloatArray]
-    test: list[FloatArray]
-    name: str
+    tests: dict[str, list[FloatArray]]
+
+
+def groups(trajectories: Sequence[FloatArray], what: str = "trajectory") -> dict[str, list[int]]:
+    """Trajectories one by one, or in five groups if there are more, as indices by name.
+
+    Examples
+    --------
+    >>> groups([np.zeros(3)] * 6)["trajectory 0, 5"]
+    [0, 5]
+    """
+    n = len(trajectories)
+    step = min(n, MAX_SPLITS)
+    # Every fifth, not neighbours: runs from one start often stand next to each other.
+    members = [list(range(group, n, step)) for group in range(step)]
+    return {f"{what} {', '.join(map(str, group))}": group for group in members}
 
 
 def hold_out(trajectories: Sequence[FloatArray], lagtime: int) -> list[Split]:
@@ -32,27 +46,17 @@ def hold_out(trajectories: Sequence[FloatArray], lagtime: int) -> list[Split]:
     Examples
     --------
     >>> x = np.arange(8.0)[:, None]
-    >>> [split.name for split in hold_out([x, x, x], lagtime=1)]
-    ['trajectory 0', 'trajectory 1', 'trajectory 2']
-    >>> [(len(split.train[0]), len(split.test[0])) for split in hold_out([x], lagtime=1)]
-    [(4, 4), (4, 4)]
+    >>> [list(split.tests) for split in hold_out([x, x, x], lagtime=1)]
+    [['trajectory 0'], ['trajectory 1'], ['trajectory 2']]
+    >>> [len(split.train[0]) for split in hold_out([x], lagtime=1)]
+    [4, 4]
     """
-    n = len(trajectories)
-    if n == 1:
+    if len(trajectories) == 1:
         return _halves(trajectories[0], lagtime)
-    n_groups = min(n, MAX_SPLITS)
-    splits = []
-    for group in range(n_groups):
-        # Every n_groups-th, not neighbours: runs from one start often stand next to each other.
-        held = range(group, n, n_groups)
-        splits.append(
-            Split(
-                [x for i, x in enumerate(trajectories) if i not in held],
-                [trajectories[i] for i in held],
-                "trajectory " + ", ".join(map(str, held)),
-            )
-        )
-    return splits
+    return [
+        Split([x for i, x in enumerate(trajectories) if i not in held], {name: [trajectories[i] for i in held]})
+        for name, held in groups(trajectories).items()
+    ]
 
 
 def _halves(trajectory: FloatArray, lagtime: int) -> list[Split]:
@@ -63,7 +67,7 @@ def _halves(trajectory: FloatArray, lagtime: int) -> list[Split]:
             "give a longer one, several, or test="
         )
     first, second = [trajectory[:middle]], [trajectory[middle:]]
-    return [Split(first, second, "second half"), Split(second, first, "first half")]
+    return [Split(first, {"second half": second}), Split(second, {"first half": first})]
 
 
 def check_disjoint(train: Sequence[FloatArray], test: Sequence[FloatArray]) -> None:
