@@ -116,11 +116,16 @@ def states_of_microstates(
     >>> states_of_microstates([np.array([0, 0, 1, 1, 1])], [np.array([0, 0, 0, 1, 1])], 2, 2)
     (array([0, 1]), 0.8)
     """
-    micro = as_state_trajectories(dtrajs, n_cells)
+    micro = as_state_trajectories(dtrajs, np.iinfo(np.intp).max)  # how many are allowed is said below, in words of lump
     lengths = [len(x) for x in labels], [len(x) for x in micro]
     if lengths[0] != lengths[1]:
         raise InputError(f"trajs have {lengths[0]} frames and dtrajs {lengths[1]}; give every frame its microstate")
     cells, states = np.concatenate(micro), np.concatenate(labels)
+    if cells.max() >= n_cells:
+        raise InputError(
+            f"dtrajs hold microstate {cells.max()}, but the MSM was made from {n_cells}, numbered from 0; give the "
+            "microstate trajectories that the MSM was estimated from"
+        )
     frames = np.bincount(cells * n_states + states, minlength=n_cells * n_states).reshape(n_cells, n_states)
     most = np.where(frames.sum(axis=1) > 0, frames.argmax(axis=1), -1)
     return most, float(frames.max(axis=1).sum() / len(cells))

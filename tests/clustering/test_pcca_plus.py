@@ -24,6 +24,7 @@ from m3c_md.exceptions import (
     SolverError,
 )
 from m3c_md.matching import agreement
+from m3c_md.search.coarse_graining import k_medoids
 from tests.conftest import Wells
 
 
@@ -149,11 +150,6 @@ class TestOrder:
     def test_repr(self, models: list[PCCAPlusModel]) -> None:
         assert "lagtime=1, n_microstates=12)" in repr(models[-1])
 
-    @pytest.mark.xfail(
-        strict=True,
-        raises=AssertionError,
-        reason="halfway between microstates transform takes the first microstate, argmax the first state",
-    )
     def test_the_largest_score_decides_on_ties_too(self) -> None:
         differences = 0
         for seed in range(10):
@@ -309,9 +305,6 @@ class TestReports:
 
 class TestErrorsOfDeeptime:
     @pytest.mark.parametrize("period", [[0.0, 1.0], [0.0, 1.0, 2.0, 1.0]], ids=["two", "three"])
-    @pytest.mark.xfail(
-        strict=True, raises=AssertionError, reason="deeptime's PCCA+ asserts, and AssertionError is not caught"
-    )
     def test_a_period_of_two_steps(self, period: list[float]) -> None:
         with pytest.raises(SolverError, match=r"PCCA\+ failed for 2 states"):
             of_symbols(2, len(set(period))).fit(np.tile(period, 20))
@@ -323,10 +316,7 @@ class TestErrorsOfDeeptime:
             np.linalg.LinAlgError("singular"),
             IndexError("none left"),
             ZeroDivisionError("empty"),
-            pytest.param(
-                RuntimeError("3 metastable states requested, but transition matrix only has 2"),
-                marks=pytest.mark.xfail(strict=True, reason="deeptime raises this for an empty set; it is not caught"),
-            ),
+            RuntimeError("3 metastable states requested, but transition matrix only has 2"),
         ],
         ids=lambda error: type(error).__name__,
     )
@@ -368,6 +358,14 @@ class TestErrorsOfDeeptime:
                 assert "use" in str(error) or "ask" in str(error)  # noqa: PT017
             else:
                 assert model.memberships(x).sum(axis=1) == pytest.approx(1.0)
+
+    def test_more_microstates_than_points_in_a_sample(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(k_medoids.__kwdefaults__, "max_points", 10)
+        sites = np.eye(14) + np.eye(14, k=1) + np.eye(14, k=-1)
+        x = walk(sites / sites.sum(axis=1)[:, None], 600, seed=0)
+        model, _ = quietly(of_symbols(2, 11, discretization="k-medoids"), x)
+        assert (model.n_microstates, len(model.centers)) == (11, 11)
+        assert model.populations.min() > 0.0
 
     def test_the_default_number_of_microstates_on_short_data(self, three_wells: Wells) -> None:
         with pytest.raises(InputError, match=r"n_microstates=200, but there are only 150 distinct frames; ask for few"):

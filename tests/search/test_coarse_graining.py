@@ -191,10 +191,17 @@ class TestMedoids:
         assert len(found.labels) == 50_000
         assert peak < 4 * 1000**2 + 2e7  # the distance table and blocks; all pairs would need 1e10
 
-    @pytest.mark.parametrize("options", [{"n_restarts": 0}, {"max_points": 2}])
-    def test_bad_options_are_named(self, options):
-        with pytest.raises(InputError, match=f"{next(iter(options))}={next(iter(options.values()))}"):
-            k_medoids(np.arange(10.0)[:, None], 3, np.random.default_rng(0), **options)
+    @pytest.mark.parametrize("max_points", [0, 2, 19])
+    def test_a_sample_holds_at_least_as_many_points_as_clusters(self, max_points):
+        points = mixture(50, np.random.default_rng(19))
+        found = k_medoids(points, 20, np.random.default_rng(0), max_points=max_points)
+        assert_consistent(found, points, 20)
+        assert found.n_sampled == 20
+
+    @pytest.mark.parametrize("n_restarts", [0, -1])
+    def test_bad_options_are_named(self, n_restarts):
+        with pytest.raises(InputError, match=f"n_restarts={n_restarts} must be positive"):
+            k_medoids(np.arange(10.0)[:, None], 3, np.random.default_rng(0), n_restarts=n_restarts)
 
 
 class TestMeans:
