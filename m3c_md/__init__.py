@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from m3c_md.clustering.m3c import M3C
     from m3c_md.clustering.margin_model import M3CModel
     from m3c_md.clustering.mmc import MMC
+    from m3c_md.clustering.model_file import load_model
     from m3c_md.clustering.pcca_plus import PCCAPlus
     from m3c_md.validation.comparison import compare
     from m3c_md.validation.scan import scan_states
 
 __version__ = "0.1.0"
-__all__ = ["M3C", "MMC", "KMedoids", "M3CModel", "PCCAPlus", "compare", "scan_states"]
+__all__ = ["M3C", "MMC", "KMedoids", "M3CModel", "PCCAPlus", "compare", "load_model", "scan_states"]
 
 _HOMES = {
     "KMedoids": "m3c_md.clustering.k_medoids",
@@ -27,6 +28,7 @@ _HOMES = {
     "MMC": "m3c_md.clustering.mmc",
     "PCCAPlus": "m3c_md.clustering.pcca_plus",
     "compare": "m3c_md.validation.comparison",
+    "load_model": "m3c_md.clustering.model_file",
     "scan_states": "m3c_md.validation.scan",
 }
 

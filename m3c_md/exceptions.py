@@ -6,7 +6,13 @@ deeptime catches them; each message names the offending value and the remedy.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from deeptime.base import InputFormatError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class InputError(InputFormatError):  # type: ignore[misc]
@@ -67,3 +73,33 @@ class FewerStatesWarning(M3CWarning):
 
 class NegativeMatrixWarning(M3CWarning):
     """A coarse transition matrix has negative entries and is no transition matrix."""
+
+
+class ModelFileError(InputError):
+    """A file that is no model, is damaged, or comes from a version that is not known here."""
+
+
+class TrajectoryError(InputError):
+    """Trajectories that cannot be used to their end; what could be read of files is not lost.
+
+    Attributes
+    ----------
+    finished : dict
+        Features of each file that was read to its end.
+    partial : dict
+        Features of the frames before the damage, for each file that has such frames.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        finished: dict[str, NDArray[np.float32]] | None = None,
+        partial: dict[str, NDArray[np.float32]] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.finished = finished or {}
+        self.partial = partial or {}
+
+
+class TrajectoryWarning(M3CWarning):
+    """Trajectories were read, but their coordinates or the cache deserve a look."""

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from m3c_md.clustering.face import StateModel, falling
+from m3c_md.clustering.model_file import LARGEST, Contents
+from m3c_md.exceptions import ModelFileError
 from m3c_md.search.coarse_graining import assign
 
 FloatArray = NDArray[np.float64]
@@ -24,40 +26,16 @@ class CentersModel(StateModel):
     scale : (n_columns,) array
         Divisors of the columns, applied before distances are measured.
     states : (n_centers,) array
-        State of every centre, numbered anyhow; they are renumbered by falling population.
-    frames : (n_frames, n_columns) array
-        Training frames, to count populations.
-    n_states : int
-        Some states may hold no centre; they are the last.
-
-    Attributes
-    ----------
-    states : (n_centers,) array
-        State of every centre.
-    order : (n_states,) array
-        The number that each state had before.
+        State of every centre; a state may have none.
+    populations : (n_states,) array
+        Share of the training frames in each state.
     """
 
-    def __init__(
-        self, centers: FloatArray, scale: FloatArray, states: IntArray, frames: FloatArray, n_states: int
-    ) -> None:
-        self.scale = scale
-        self.order = np.arange(n_states)
-        self._set_centers(centers, states)
-        for _ in range(n_states + 1):
-            shares = np.bincount(self.states[self._nearest(frames)], minlength=n_states) / len(frames)
-            order = falling(shares)
-            if (order == np.arange(n_states)).all():
-                break
-            # Frames halfway between states go to the first of them, so a new order may take some along.
-            self.order = self.order[order]
-            self._set_centers(centers, np.argsort(order)[self.states])
-        super().__init__(shares, centers.shape[1])
-
-    def _set_centers(self, centers: FloatArray, states: IntArray) -> None:
+    def __init__(self, centers: FloatArray, scale: FloatArray, states: IntArray, populations: FloatArray) -> None:
+        super().__init__(populations, centers.shape[1])
         self.centers = centers
+        self.scale = scale
         self.states = states
-        self._by_state: IntArray = np.argsort(states, kind="stable")
 
     def transform(self, data: Any) -> Any:
         """State of every frame: that of its nearest centre, see `StateModel.transform`."""
@@ -68,8 +46,11 @@ class CentersModel(StateModel):
         return self._each(data, lambda x: np.eye(self.n_states)[self.states[self._nearest(x)]])
 
     def _nearest(self, frames: FloatArray) -> IntArray:
-        """Nearest centre; halfway between several, one of the first state."""
-        return self._by_state[assign(frames / self.scale, self.centers[self._by_state] / self.scale)]
+        return nearest_center(frames, self.centers, self.scale, self.states)
+
+    def _contents(self) -> Contents:
+        arrays = {"centers": self.centers, "scale": self.scale, "states": self.states, "populations": self.populations}
+        return Contents({"warnings": self.warnings}, arrays)
 
     def _scores(self, frames: FloatArray) -> FloatArray:
         distances = cdist(frames / self.scale, self.centers / self.scale)
@@ -77,3 +58,46 @@ class CentersModel(StateModel):
         for state in np.unique(self.states):
             scores[:, state] = -distances[:, self.states == state].min(axis=1)
         return scores
+
+
+def nearest_center(frames: FloatArray, centers: FloatArray, scale: FloatArray, states: IntArray) -> IntArray:
+    """Index of the nearest centre of each frame; halfway between several, one of the first state."""
+    by_state = np.argsort(states, kind="stable")
+    return np.asarray(by_state[assign(frames / scale, centers[by_state] / scale)])
+
+
+def ordered_states(
+    frames: FloatArray, centers: FloatArray, scale: FloatArray, states: IntArray, n_states: int
+) -> tuple[IntArray, FloatArray]:
+    """Order of the states by falling population, and the populations in that order.
+
+    Examples
+    --------
+    >>> x = np.array([[0.0], [1.0], [1.1]])
+    >>> order, populations = ordered_states(x, x[:2], np.ones(1), np.array([0, 1]), 2)
+    >>> order.tolist(), populations.round(2).tolist()
+    ([1, 0], [0.67, 0.33])
+    """
+    order = np.arange(n_states)
+    for _ in range(n_states + 1):
+        numbered = np.argsort(order)[states]
+        counts = np.bincount(numbered[nearest_center(frames, centers, scale, numbered)], minlength=n_states)
+        shares = counts / len(frames)
+        step = falling(shares)
+        if (step == np.arange(n_states)).all():
+            break
+        # Frames halfway between states go to the first of them, so a new order may take some along.
+        order = order[step]
+    return order, shares
+
+
+def stored_centers(contents: Contents) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
+    """Arguments of `CentersModel` from a model file."""
+    centers, populations = contents.array("centers", None, None), contents.shares("populations", None)
+    scale = contents.positive("scale", centers.shape[1])
+    states = contents.indices("states", len(centers), below=len(populations)).astype(np.intp)
+    if len(populations) < 2:
+        raise ModelFileError("it has a single state")
+    if np.abs(centers).max() > LARGEST * scale.min():
+        raise ModelFileError("its scales are too small for its centres")
+    return centers, scale, states, populations

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from deeptime.base import EstimatorTransformer, Model, Transformer
@@ -17,6 +18,7 @@ from m3c_md.clustering.lumped import (
     n_microstates,
     states_of_microstates,
 )
+from m3c_md.clustering.model_file import Contents, save_model
 from m3c_md.exceptions import InputError, M3CWarning, ShortTrajectoryWarning
 from m3c_md.inputs import (
     as_time_lagged_pair,
@@ -177,6 +179,19 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
         else:
             raise InputError("give lump either centers= of the microstates, or both trajs= and dtrajs=")
         return lump_microstates(msm, states, self.n_states, purity=purity)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one file without pickle, to be read by `load_model`; an existing file is replaced."""
+        save_model(self, path)
+
+    def _contents(self) -> Contents:
+        """What a model file has to hold."""
+        raise NotImplementedError
+
+    @classmethod
+    def _from_contents(cls, contents: Contents) -> Self:
+        """Model from what a model file holds."""
+        raise NotImplementedError
 
     def _each(self, data: Any, function: Callable[[FloatArray], NDArray[Any]]) -> Any:
         """Apply a function of frames to one trajectory or to each of several, some frames at a time."""

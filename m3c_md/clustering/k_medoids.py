@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from m3c_md.clustering.centers import CentersModel
+from m3c_md.clustering.centers import CentersModel, ordered_states, stored_centers
 from m3c_md.clustering.face import StateEstimator, check_distinct, single_frames
+from m3c_md.clustering.model_file import Contents
+from m3c_md.exceptions import ModelFileError
 from m3c_md.inputs import check_choice, check_integer, check_random_state
-from m3c_md.search.coarse_graining import Clustering, k_medoids
+from m3c_md.search.coarse_graining import k_medoids
 from m3c_md.search.problem import ColumnScale, column_scale
 
 FloatArray = NDArray[np.float64]
@@ -28,12 +30,23 @@ class KMedoidsModel(CentersModel):
         Sum over the training frames of the (scaled) distance to their medoid.
     """
 
-    def __init__(self, found: Clustering, scale: FloatArray, frames: FloatArray) -> None:
-        n_states = len(found.centers)
-        super().__init__(frames[found.indices], scale, np.arange(n_states), frames, n_states)
-        # One centre per state: put them into the order of the states as well.
-        self._set_centers(self.centers[self.order], np.arange(n_states))
-        self.scatter = found.inertia
+    def __init__(self, centers: FloatArray, scale: FloatArray, populations: FloatArray, scatter: float) -> None:
+        super().__init__(centers, scale, np.arange(len(centers)), populations)
+        self.scatter = scatter
+
+    def _contents(self) -> Contents:
+        contents = super()._contents()
+        contents.arrays["scatter"] = np.array([self.scatter])
+        return contents
+
+    @classmethod
+    def _from_contents(cls, contents: Contents) -> Self:
+        centers, scale, states, populations = stored_centers(contents)
+        if not np.array_equal(states, np.arange(len(populations))):
+            raise ModelFileError(f"its {len(centers)} medoids are not those of {len(populations)} states in order")
+        model = cls(centers, scale, populations, float(contents.array("scatter", 1)[0]))
+        model.warnings.extend(contents.texts("warnings"))
+        return model
 
     def _shown(self) -> list[str]:
         return [f"scatter={self.scatter:.4g}"]
@@ -90,5 +103,8 @@ class KMedoids(StateEstimator):
                 check_random_state(self.random_state),
                 n_restarts=check_integer("n_restarts", self.n_restarts, 1),
             )
-            self._keep(KMedoidsModel(found, scale, frames), [])
+            assert found.indices is not None, "medoids are frames"
+            centers = frames[found.indices]
+            order, populations = ordered_states(frames, centers, scale, np.arange(n_states), n_states)
+        self._keep(KMedoidsModel(centers[order], scale, populations, found.inertia), [])
         return self

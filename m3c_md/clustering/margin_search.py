@@ -204,7 +204,7 @@ def _doubts(candidates: Sequence[Candidate], asked: SearchSettings, used: Search
     """What the user would want to know before trusting the winner."""
     notes: list[Note] = []
     winner, rival = candidates[0], close_rival(candidates, CLOSE_SCORE)
-    if used.guard < asked.guard:
+    if winner.populations.min() < asked.guard:
         message = (
             f"the smallest state has {winner.populations.min():.2%} of the frames, less than balance[0]={asked.guard}; "
             "lower balance[0] if it is a state, or ask for fewer states"

@@ -11,14 +11,16 @@ from deeptime.markov.msm import MarkovStateModel, MaximumLikelihoodMSM
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from m3c_md.clustering.centers import CentersModel
+from m3c_md.clustering.centers import CentersModel, ordered_states, stored_centers
 from m3c_md.clustering.face import Note, StateEstimator, transition_pairs
+from m3c_md.clustering.model_file import Contents
 from m3c_md.exceptions import (
     ConvergenceWarning,
     DegenerateSolutionError,
     DisconnectedWarning,
     FewerStatesWarning,
     InputError,
+    ModelFileError,
     NegativeMatrixWarning,
     SolverError,
 )
@@ -47,29 +49,34 @@ class PCCAPlusModel(CentersModel):
         The lumping of these microstates, with the states in the order of this model.
     centers : (n_connected, n_columns) array
         Centres of the microstates of `msm`.
-    n_microstates : int
-        Microstates in all; those outside the largest connected set take no part.
     n_disconnected_frames : int
-        Training frames in microstates outside that set. They have the state of the nearest connected microstate.
-    lagtime : int
+        Training frames in microstates outside the largest connected set. They have the state of the nearest connected
+        microstate.
     """
 
     def __init__(
         self,
         msm: MarkovStateModel,
         pcca: PCCAModel,
-        cells: Microstates,
+        centers: FloatArray,
         scale: FloatArray,
-        data: WindowSet,
-        lagtime: int,
+        populations: FloatArray,
+        n_disconnected_frames: int,
     ) -> None:
-        connected = np.asarray(msm.count_model.state_symbols)
-        super().__init__(cells.centers[connected], scale, pcca.assignments, data.frames, pcca.n_metastable)
+        super().__init__(centers, scale, pcca.assignments, populations)
         self.msm = msm
-        self.pcca = _in_order(pcca, self.order)
-        self.n_microstates = cells.n_microstates
-        self.n_disconnected_frames = int(np.count_nonzero(~np.isin(cells.frames, connected)))
-        self.lagtime = lagtime
+        self.pcca = pcca
+        self.n_disconnected_frames = n_disconnected_frames
+
+    @property
+    def n_microstates(self) -> int:
+        """Number of microstates, connected or not."""
+        return int(self.msm.count_model.n_states_full)
+
+    @property
+    def lagtime(self) -> int:
+        """Lag time in frames."""
+        return int(self.msm.lagtime)
 
     @property
     def n_populated(self) -> int:
@@ -79,6 +86,45 @@ class PCCAPlusModel(CentersModel):
     def memberships(self, data: Any) -> Any:
         """PCCA+ memberships of the microstate of every frame, (n_frames, n_states)."""
         return self._each(data, lambda x: self.pcca.memberships[self._nearest(x)])
+
+    def _contents(self) -> Contents:
+        contents = super()._contents()
+        counts = self.msm.count_model
+        contents.settings |= {"lagtime": self.lagtime, "n_disconnected_frames": self.n_disconnected_frames}
+        contents.arrays |= {
+            "counts": np.asarray(counts.count_matrix_full),
+            "connected": np.asarray(counts.state_symbols),
+            "transition_matrix": np.asarray(self.msm.transition_matrix),
+            "stationary": np.asarray(self.msm.stationary_distribution),
+            "memberships": self.pcca.memberships,
+            "distributions": self.pcca.metastable_distributions,
+            "coarse_transition_matrix": self.pcca.coarse_grained_transition_matrix,
+            "coarse_stationary": self.pcca.coarse_grained_stationary_probability,
+        }
+        return contents
+
+    @classmethod
+    def _from_contents(cls, contents: Contents) -> Self:
+        centers, scale, states, populations = stored_centers(contents)
+        n, k = len(centers), len(populations)
+        pcca = PCCAModel(
+            contents.array("coarse_transition_matrix", k, k),
+            contents.array("coarse_stationary", k),
+            contents.shares("memberships", n, k),
+            contents.array("distributions", k, n),
+        )
+        if not np.array_equal(pcca.assignments, states):
+            raise ModelFileError("its memberships are not those of its states")
+        model = cls(
+            _stored_msm(contents, n),
+            pcca,
+            centers,
+            scale,
+            populations,
+            contents.number("n_disconnected_frames", 0),
+        )
+        model.warnings.extend(contents.texts("warnings"))
+        return model
 
     def _shown(self) -> list[str]:
         return [f"lagtime={self.lagtime}", f"n_microstates={self.n_microstates}"]
@@ -155,7 +201,12 @@ class PCCAPlus(StateEstimator):
         with threadpool_limits(limits=1):
             cells = self._microstates(windows, scale, n_states)
             msm, trouble = _connected_msm(cells.counts(np.ones(windows.n_windows)), int(self.lagtime), n_states)
-            model = PCCAPlusModel(msm, _pcca(msm, n_states), cells, scale, windows, int(self.lagtime))
+            pcca = _pcca(msm, n_states)
+            connected = np.asarray(msm.count_model.state_symbols)
+            centers = cells.centers[connected]
+            order, populations = ordered_states(windows.frames, centers, scale, pcca.assignments, n_states)
+        n_outside = int(np.count_nonzero(~np.isin(cells.frames, connected)))
+        model = PCCAPlusModel(msm, _in_order(pcca, order), centers, scale, populations, n_outside)
         self._keep(model, [*notes, *trouble, *_doubts(model, len(windows.frames))])
         return self
 
@@ -187,6 +238,26 @@ def _connected_msm(counts: FloatArray, lagtime: int, n_states: int) -> tuple[Mar
         (f"deeptime says of the microstate MSM: {warning.message}", ConvergenceWarning) for warning in caught
     ]
     return msm, notes
+
+
+def _stored_msm(contents: Contents, n_connected: int) -> MarkovStateModel:
+    """Markov state model of a model file."""
+    counts = contents.array("counts", None, None)
+    connected = contents.indices("connected", n_connected, below=len(counts))
+    if counts.shape[0] != counts.shape[1] or not (counts >= 0.0).all() or len(np.unique(connected)) < n_connected:
+        raise ModelFileError("its transition counts contradict each other")
+    model = TransitionCountModel(counts, counting_mode="sliding", lagtime=contents.number("lagtime", 1))
+    try:
+        return MarkovStateModel(
+            contents.array("transition_matrix", n_connected, n_connected),
+            stationary_distribution=contents.shares("stationary", n_connected),
+            reversible=True,
+            count_model=model.submodel(connected),
+            # As strict as deeptime's estimator.
+            transition_matrix_tolerance=1e-6,
+        )
+    except (ValueError, AssertionError) as error:
+        raise ModelFileError(f"its transition matrix is none ({error})") from error
 
 
 def _pcca(msm: MarkovStateModel, n_states: int) -> PCCAModel:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from m3c_md.exceptions import InputError
 from m3c_md.plots.axes import panels, plain_log_ticks, single_axes
 from m3c_md.plots.colors import series_style, state_color
 
@@ -50,6 +51,7 @@ def plot_metastability(
             axis.errorbar(values.mean(), row, xerr=spread, ms=8, capsize=3, **style)
     axis.set_yticks(range(len(methods)), methods)
     axis.set_ylim(len(methods) - 0.5, -0.5)
+    axis.locator_params(axis="x", nbins=4)  # values may differ in the fourth digit only, and marks then are long
     axis.set_xlabel(f"held-out metastability Q at lag time {lagtime * dt:g} {unit}")
     axis.grid(axis="x", alpha=0.3)
     return axis
@@ -83,16 +85,16 @@ def plot_scan(table: pd.DataFrame, *, lagtime: int = 1, dt: float = 1.0, unit: s
     left, middle, right = axes = panels(axes, (1, 3), "property", (11.0, 3.4))[0]
     numbers = table.index.to_numpy()
     columns = [column for column in table.columns if column.startswith("t") and column.endswith(f"/ {unit}")]
+    if not columns:
+        raise InputError(f"the table has no timescales in unit={unit!r}, only {', '.join(map(str, table.columns))}")
     for i, column in enumerate(columns):
-        left.plot(numbers, table[column], "o-", color=state_color(i), label=f"$t_{{{column[1:].split(' ')[0]}}}$")
+        left.plot(numbers, table[column], label=f"$t_{{{column[1:].split(' ')[0]}}}$", **series_style(i))
     left.axhspan(0.0, lagtime * dt, color="0.8", zorder=0)
     left.set(yscale="log", ylabel=f"implied timescale / {unit}")
     plain_log_ticks(left.yaxis)
     left.legend(fontsize="small", ncols=2)
-    low = table["stability"] - table["least stability"]
-    middle.errorbar(
-        numbers, table["stability"], yerr=[low, np.zeros(len(low))], fmt="o-", color=state_color(0), capsize=3
-    )
+    low = (table["stability"] - table["least stability"]).clip(lower=0.0)  # a mean can round to below its smallest part
+    middle.errorbar(numbers, table["stability"], yerr=[low, np.zeros(len(low))], fmt="o-", color="0.3", capsize=3)
     middle.set(ylim=(0.0, 1.05), ylabel="adjusted Rand index under resampling")
     for n, shares in zip(numbers, table["populations"], strict=True):
         bottom = 0.0

@@ -25,12 +25,13 @@ from m3c_md.search.selection import (
     SAME_DECOMPOSITION,
     Candidate,
     Selection,
+    Standing,
     agree,
     choose,
     frame_populations,
     judge,
-    least_share,
     nothing_left,
+    ranked,
 )
 from m3c_md.search.starts import bandwidth_start, shared_starts
 from m3c_md.search.windows import FeatureBlocks, equally_spaced
@@ -45,6 +46,8 @@ RUNGS = ((2000, 6), (6000, 3), (20_000, 2))
 # Bandwidths at which all starts are tried, and decompositions that then meet the other bandwidths.
 N_SCOUTS = 2
 N_DECOMPOSITIONS = 3
+# Starts that meet the other bandwidths where all scouts are degenerate.
+N_LAST_RESORT = 2
 # A decomposition that scores worse than the best by more than this factor is not tried at other bandwidths.
 HOPELESS = 1.3
 # Accuracy of the large-margin problem for a candidate that may still be dropped.
@@ -52,8 +55,6 @@ TRIAL_GAP = 1e-2
 TRIAL_ITERATIONS = 30
 # Lower bounds on the labels, as shares of 1/κ, tried in turn when every candidate has lost a state.
 TIGHTER_BALANCE = (0.25, 0.5)
-# How much rarer than the balance a state may be, where there is no other solution.
-RARE_SLACK = 0.005
 # Kinetics are estimated from at most this many windows: a small sample would miss the rare transitions.
 KINETIC_WINDOWS = 20_000
 
@@ -122,9 +123,8 @@ def search(
     candidates = optimise(trials, sizes[0][0], 0.05, 0.5)
     if len(scouts) < len(bandwidths):
         others = _sweep(problem, candidates, bandwidths)
-        if not others:  # all scouts are degenerate: what is left is to try everything
-            rest = [bandwidth for bandwidth in bandwidths if bandwidth not in scouts]
-            others = _first_trials(problem, rest, starts, sizes[0][0], seed)
+        if not others:
+            others = _last_resort(candidates, trials, [width for width in bandwidths if width not in scouts])
         candidates += optimise(others, sizes[0][0], 0.5, 0.7)
     alive, ended = choose(problem, candidates, sizes[0][1])
     for rung, (n_windows, n_keep) in enumerate(sizes[1:]):
@@ -140,12 +140,11 @@ def search(
 def search_until_populated(
     problem: SearchProblem, bandwidths: Sequence[float], starts: Sequence[Start], **options: Any
 ) -> tuple[list[Candidate], SearchSettings]:
-    """Search, and where every candidate is degenerate search again under settings that may save a state.
+    """Search, and where every candidate is degenerate search again with labels held closer to balance.
 
-    First a state may be a little rarer than ϱ_l: a rule that finds a real but rare state gives it less than the labels
-    were forced to. Then the labels are held closer to balance: a state that overlaps with others may vanish
-    because leaving ϱ_l of the labels wrong, at a cost of 3ϱ_l, is cheaper than keeping it, and a larger ϱ_l takes that
-    way out. Only some bandwidths are tried then: such states deserve no long search.
+    A state that overlaps with others may vanish because leaving ϱ_l of the labels wrong, at a cost of 3ϱ_l, is cheaper
+    than keeping it, and a larger ϱ_l takes that way out. Only some bandwidths are tried then: such states deserve no
+    long search.
 
     Returns
     -------
@@ -156,19 +155,17 @@ def search_until_populated(
     settings = problem.settings
     lower, upper = settings.balance
     tighter = [step / settings.n_states for step in TIGHTER_BALANCE if step / settings.n_states > lower]
-    ladder = [
-        settings,
-        replace(settings, least_population=max(settings.guard - RARE_SLACK, 0.5 * settings.guard)),
-        *(replace(settings, balance=(share, upper), least_population=settings.guard) for share in tighter),
-    ]
-    failures: list[DegenerateSolutionError] = []
-    for rung in ladder:
-        some = bandwidths if rung.balance == settings.balance else _scouts(bandwidths)
+    try:
+        return search(problem, bandwidths, starts, **options), settings
+    except DegenerateSolutionError as error:
+        failure = error
+    for share in tighter:
+        rung = replace(settings, balance=(share, upper), least_population=settings.guard)
         try:
-            return search(replace(problem, settings=rung), some, starts, **options), rung
-        except DegenerateSolutionError as error:
-            failures.append(error)
-    raise failures[0]
+            return search(replace(problem, settings=rung), _scouts(bandwidths), starts, **options), rung
+        except DegenerateSolutionError:
+            continue
+    raise failure
 
 
 def _rung_sizes(n_windows: int, halving: bool) -> list[tuple[int, int]]:
@@ -220,10 +217,11 @@ def _first_trials(
 def _sweep(problem: SearchProblem, scouted: list[Candidate], bandwidths: Sequence[float]) -> Trials:
     """Carry the best clearly different decompositions that the scouts found, if any, to all other bandwidths."""
     found: list[Candidate] = []
-    for candidate in sorted(scouted, key=lambda c: c.score):
+    for candidate in ranked(problem, scouted):
         known = any(agree(candidate, other, SAME_DECOMPOSITION) for other in found)
         hopeless = bool(found) and candidate.score > HOPELESS * found[0].score
-        if not (known or hopeless or candidate.is_degenerate(least_share(problem, candidate))):
+        degenerate = candidate.standing(problem.settings, problem.data.n_windows) == Standing.DEGENERATE
+        if not (known or hopeless or degenerate):
             found.append(candidate)
     if not found:
         return {}
@@ -236,6 +234,13 @@ def _sweep(problem: SearchProblem, scouted: list[Candidate], bandwidths: Sequenc
         ]
         for bandwidth in bandwidths
     }
+
+
+def _last_resort(scouted: list[Candidate], trials: Trials, bandwidths: Sequence[float]) -> Trials:
+    """Where all scouts are degenerate: the starts that came closest to an honest solution, at all other bandwidths."""
+    closest = list(dict.fromkeys(c.start for c in sorted(scouted, key=lambda c: -c.populations.min())))
+    known = {trial.start: trial for group in trials.values() for trial in group}
+    return {bandwidth: [known[start] for start in closest[:N_LAST_RESORT]] for bandwidth in bandwidths}
 
 
 def _continued(candidates: list[Candidate]) -> Trials:
@@ -273,7 +278,7 @@ def _optimise_bandwidth(
     from threadpoolctl import threadpool_limits
 
     settings = problem.settings
-    limit = min(settings.max_iterations, TRIAL_ITERATIONS) if gap >= TRIAL_GAP else settings.max_iterations
+    limit = min(settings.max_iterations, TRIAL_ITERATIONS) if gap >= TRIAL_GAP else None
     candidates = []
     # One BLAS thread in every process: sums then do not depend on how many there are.
     with threadpool_limits(limits=1):
@@ -300,20 +305,30 @@ def _balanced_start(blocks: FeatureBlocks, trial: Trial, n_windows: int, setting
 def _finish(
     problem: SearchProblem, alive: list[Candidate], ended: list[Candidate], selection: Selection, gap: float
 ) -> list[Candidate]:
-    """Polish the best candidate on all windows to the requested gap; if it turns degenerate, take the next.
+    """Polish the best candidate on all windows to the requested gap; if it loses a state, take the next.
 
-    Should all finalists turn degenerate, those dropped before for their score come to their turn.
+    Should no finalist keep its states, those dropped before for their score come to their turn; and a finalist with a
+    state rarer than asked for is better than none.
     """
+    settings, n_windows = problem.settings, problem.data.n_windows
     finalists = [replace(c, fate="finalist") for c in alive]
-    queue = finalists + sorted((c for c in ended if c.fate.startswith("dropped")), key=lambda c: c.score)
+    fine = [c for c in ended if c.fate.startswith("dropped") and c.standing(settings, n_windows) == Standing.FINE]
     others = [*finalists, *ended]
-    for candidate in queue:
+    rare: list[Candidate] = []
+    for candidate in [*finalists, *ranked(problem, fine)]:
+        if rare and candidate.standing(settings, n_windows) == Standing.RARE:
+            break
         others = [c for c in others if c is not candidate]
         polished = _polish(problem, candidate, selection, gap)
-        if not polished.is_degenerate(problem.settings.guard):
-            return [replace(polished, fate="winner"), *others]
-        others.append(replace(polished, fate="degenerate: at full accuracy"))
-    raise nothing_left(others, problem.settings)
+        if polished.standing(settings, n_windows) == Standing.FINE:
+            return [replace(polished, fate="winner"), *rare, *others]
+        if polished.standing(settings, n_windows) == Standing.RARE:
+            rare.append(replace(polished, fate="finalist"))
+        else:
+            others.append(replace(polished, fate="degenerate: at full accuracy"))
+    if rare:
+        return [replace(rare[0], fate="winner"), *rare[1:], *others]
+    raise nothing_left(others, settings)
 
 
 def _polish(problem: SearchProblem, candidate: Candidate, selection: Selection, gap: float) -> Candidate:

@@ -19,6 +19,11 @@ COARSEST_GAP = 0.1
 # First width of the smoothing, without a rule to start from and with one.
 COLD_SMOOTHING = 0.5
 WARM_SMOOTHING = 0.25
+# How much rarer than asked for a state may be, where there is no other solution: a rule that finds a real but rare
+# state gives it less than the labels were forced to.
+RARE_SLACK = 0.005
+# Rounds in a row in which some state is the cheapest label of no window, before a trial is given up as degenerate.
+EMPTY_ROUNDS = 2
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,7 @@ class SearchSettings:
     balance : (float, float)
         Bounds ϱ_l and ϱ_u on the shares of the labels.
     least_population : float, optional
-        A rule that gives some state a smaller share of the frames is degenerate; ϱ_l by default.
+        Smallest share of the frames that a state should have; ϱ_l by default.
     bias : bool
         Whether rules have offsets b_k.
     max_iterations, tolerance : int
@@ -51,6 +56,11 @@ class SearchSettings:
     def guard(self) -> float:
         """Smallest share of the frames that a state of an honest rule has."""
         return self.balance[0] if self.least_population is None else self.least_population
+
+    @property
+    def floor(self) -> float:
+        """Share of the frames below which a state is as good as empty."""
+        return max(self.guard - RARE_SLACK, 0.5 * self.guard)
 
 
 @dataclass(frozen=True)
@@ -111,14 +121,15 @@ def local_search(
     gap : float
         Relative duality gap at the end.
     max_iterations : int, optional
-        Overrides that of ``settings`` (for a candidate that is only being tried out).
+        Overrides that of ``settings`` for a candidate that is only being tried out; it is then also given up as soon as
+        it has lost a state for good.
     """
     bounds = class_bounds(len(labels), settings.n_states, settings.balance)
     limit = settings.max_iterations if max_iterations is None else max_iterations
     rule, smoothing = start, COLD_SMOOTHING if start is None else WARM_SMOOTHING
     accuracy = max(gap, COARSEST_GAP)
     trace: list[float] = []
-    iteration = 0
+    iteration = n_empty = 0
     while True:
         iteration += 1
         solved = solve_large_margin(
@@ -132,13 +143,17 @@ def local_search(
             smoothing=smoothing,
         )
         rule = solved.rule
-        assigned = balanced_labels(all_label_costs(blocks, rule), *bounds)
+        costs = all_label_costs(blocks, rule)
+        assigned = balanced_labels(costs, *bounds)
+        empty = np.bincount(costs.argmin(axis=1), minlength=settings.n_states).min() == 0
+        n_empty = n_empty + 1 if empty else 0
+        hopeless = max_iterations is not None and n_empty >= EMPTY_ROUNDS
         n_changed = int(np.count_nonzero(assigned.labels != labels))
         penalty = 0.5 * settings.regularization * float((rule.weights**2).sum())
         trace += [solved.objective, penalty + assigned.cost]
         still = n_changed <= settings.tolerance
         # Labels that stand still at an accuracy that the solver cannot improve are as good as it gets.
-        if (still and (solved.gap <= gap or not solved.converged)) or iteration == limit:
+        if (still and (solved.gap <= gap or not solved.converged)) or iteration == limit or hopeless:
             converged = still and solved.gap <= gap
             return LocalOptimum(rule, labels, solved.objective, solved.lower_bound, iteration, converged, tuple(trace))
         labels = assigned.labels

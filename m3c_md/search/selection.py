@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from typing import Literal
 
 import numpy as np
@@ -22,6 +23,14 @@ Selection = Literal["objective", "class-averaged"]
 # Labelings of windows that agree on this share are one decomposition, and on that share one solution.
 SAME_DECOMPOSITION = 0.93
 SAME_SOLUTION = 0.999
+
+
+class Standing(IntEnum):
+    """What the populations of a candidate say: the lower, the better; a degenerate one never wins."""
+
+    FINE = 0
+    RARE = 1
+    DEGENERATE = 2
 
 
 @dataclass(frozen=True)
@@ -53,9 +62,12 @@ class Candidate:
     n_windows: int
     fate: str = ""
 
-    def is_degenerate(self, least_share: float) -> bool:
-        """Whether the rule gives some state no frames, or less than this share of them."""
-        return not self.populations.min() > 0.0 or bool(self.populations.min() < least_share)
+    def standing(self, settings: SearchSettings, n_windows: int) -> Standing:
+        """Whether all states have enough frames; half as many will do on a sample, where a rare state fluctuates."""
+        smallest = float(self.populations.min()) * (1.0 if self.n_windows == n_windows else 2.0)
+        if not smallest > 0.0 or smallest < settings.floor:
+            return Standing.DEGENERATE
+        return Standing.FINE if smallest >= settings.guard else Standing.RARE
 
 
 def score(blocks: FeatureBlocks, optimum: LocalOptimum, settings: SearchSettings, selection: Selection) -> float:
@@ -111,21 +123,21 @@ def frame_populations(problem: SearchProblem, candidate: Candidate) -> FloatArra
     return np.asarray(counts / counts.sum())
 
 
-def least_share(problem: SearchProblem, candidate: Candidate) -> float:
-    """Smallest share that a state may have: half of the guard on a sample, where a rare state may fluctuate."""
-    whole = candidate.n_windows == problem.data.n_windows
-    return problem.settings.guard * (1.0 if whole else 0.5)
+def ranked(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Candidates by standing, then by score: rules that give a state too few frames have a low score just for that."""
+    n_windows = problem.data.n_windows
+    return sorted(candidates, key=lambda c: (c.standing(problem.settings, n_windows), c.score))
 
 
 def choose(problem: SearchProblem, candidates: list[Candidate], n_keep: int) -> tuple[list[Candidate], list[Candidate]]:
     """Split candidates into those that go on, best first, and those that end here with a fate."""
     alive: list[Candidate] = []
     out: list[Candidate] = []
-    for candidate in sorted(candidates, key=lambda c: c.score):
+    for candidate in ranked(problem, candidates):
         twin = next(
             (c for c in alive if c.bandwidth == candidate.bandwidth and agree(c, candidate, SAME_SOLUTION)), None
         )
-        if candidate.is_degenerate(least_share(problem, candidate)):
+        if candidate.standing(problem.settings, problem.data.n_windows) == Standing.DEGENERATE:
             state = int(np.argmin(candidate.populations))
             share = candidate.populations[state]
             out.append(replace(candidate, fate=f"degenerate: state {state} has {share:.2%} of the frames"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from deeptime.util.callbacks import ProgressCallback
 from numpy.typing import NDArray
 
 from m3c_md.clustering.face import StateEstimator, StateModel
-from m3c_md.exceptions import DegenerateSolutionError, InputError, LagtimeWarning, M3CWarning, ShortTrajectoryWarning
+from m3c_md.exceptions import DegenerateSolutionError, InputError, M3CWarning, ShortTrajectoryWarning
 from m3c_md.inputs import (
     as_trajectories,
     check_choice,
@@ -23,11 +24,11 @@ from m3c_md.inputs import (
     check_progress,
     check_random_state,
     check_string,
-    long_enough,
 )
-from m3c_md.validation.methods import METHODS, Fit, build_methods, fit_and_judge, usable_numbers
-from m3c_md.validation.splits import Split, check_disjoint, groups, hold_out
+from m3c_md.validation.methods import METHODS, Fit, as_list, build_methods, fit_and_judge
+from m3c_md.validation.splits import Split, check_disjoint, check_repeated, groups, hold_out, long_trajectories
 from m3c_md.validation.timescales import ImpliedTimescales, implied_timescales, usable_lagtimes
+from m3c_md.validation.transitions import Note
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +37,7 @@ FloatArray = NDArray[np.float64]
 StateArray = NDArray[np.int32]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class Comparison:
     """Methods side by side; made by `compare`.
 
@@ -107,16 +108,20 @@ class Comparison:
 
         return plot_state_map(self.models, data, **options)
 
-    def __str__(self) -> str:
-        lines = [
-            f"{self.n_states} states at lag time {self.lagtime * self.dt:g} {self.unit}, on held-out trajectories:"
-        ]
-        lines += ["", self.table.drop(columns="warnings").to_string(float_format=lambda value: f"{value:.4g}")]
+    @property
+    def _title(self) -> str:
+        return f"{self.n_states} states at lag time {self.lagtime * self.dt:g} {self.unit}, on held-out trajectories:"
+
+    def __repr__(self) -> str:
+        lines = [self._title, ""]
+        lines += [self.table.drop(columns="warnings").to_string(float_format=lambda value: f"{value:.4g}")]
         notes = [f"{name}: {text}" for name, text in self.table["warnings"].items() if text]
         return "\n".join([*lines, *([""] if notes or self.messages else []), *notes, *self.messages])
 
     def _repr_html_(self) -> str:
-        return str(self.table.to_html(float_format=lambda value: f"{value:.4g}"))
+        table = self.table.to_html(float_format=lambda value: f"{value:.4g}")
+        notes = "".join(f"<p>{escape(message)}</p>" for message in self.messages)
+        return f"<p>{escape(self._title)}</p>{table}{notes}"
 
 
 def compare(
@@ -155,7 +160,8 @@ def compare(
         than five) and judges a fit to the others; a single trajectory is cut into halves. The models returned are
         fitted to all of ``trajs`` in any case.
     allow_overlap : bool
-        Whether ``test`` may share frames with ``trajs``.
+        Whether ``test`` may share frames with ``trajs``, or trajectories with one another if there is no ``test``.
+        Equal frames are found, rounded copies are not.
     n_microstates : int or sequence of int
         Numbers of microstates of PCCA+, each of which becomes a row.
     dt, unit : float, str
@@ -177,19 +183,23 @@ def compare(
     >>> from m3c_md import compare
     >>> rng = np.random.default_rng(0)
     >>> trajs = [np.repeat([-1.0, 1.0] * 4, 40) + 0.2 * rng.normal(size=320) for _ in range(2)]
-    >>> result = compare(trajs, 2, methods=("pcca+", "k-medoids"), n_microstates=10, random_state=0, dt=2, unit="ps")
+    >>> result = compare(trajs, 2, methods=("pcca+", "k-medoids"), n_microstates=10, random_state=0, n_jobs=1)
     >>> result.table["Q"].round(3).tolist()
     [1.956, 1.956]
     """
-    data, messages = _long_trajectories(trajs, check_integer("lagtime", lagtime, 1))
     check_integer("n_states", n_states, 2)
-    splits, evaluated = _splits(data, test, lagtime, allow_overlap=check_flag("allow_overlap", allow_overlap))
+    data, too_short = long_trajectories(as_trajectories(trajs), check_integer("lagtime", lagtime, 1))
+    judges, too_short_test = data, ""
+    if test is not None:
+        judges, too_short_test = long_trajectories(as_trajectories(test, data[0].shape[1]), lagtime, "test ")
+    notes: list[Note] = [(text, ShortTrajectoryWarning) for text in (too_short, too_short_test) if text]
+    splits = _splits(data, judges, lagtime, allow_overlap=check_flag("allow_overlap", allow_overlap))
     n_train = min(sum(map(len, split.train)) for split in splits)
-    numbers, dropped = usable_numbers(n_microstates, n_states, n_train)
-    messages += [dropped] if dropped else []
-    estimators = build_methods(methods, n_states, lagtime, numbers)
-    lags, too_long = (None, []) if lagtimes is None else _usable(lagtimes, evaluated)
-    messages += too_long
+    estimators, fewer = build_methods(methods, n_states, lagtime, n_microstates, n_train)
+    lags, too_long = (None, []) if lagtimes is None else _usable(lagtimes, judges)
+    for message, category in notes + too_long:
+        warnings.warn(message, category, stacklevel=2)
+    messages = [*(message for message, _ in notes), *([fewer] if fewer else []), *(message for message, _ in too_long)]
     time_step, time_unit = check_positive("dt", dt), check_string("unit", unit)
     seed = int(check_random_state(random_state).integers(2**63))
     jobs = check_jobs(n_jobs)
@@ -203,7 +213,7 @@ def compare(
     models = {name: fit.model for name, fit in whole.items() if fit.model is not None}
     if not models:
         raise DegenerateSolutionError("every method failed: " + "; ".join(f"{n}: {f.error}" for n, f in whole.items()))
-    dtrajs = {name: model.transform(evaluated) for name, model in models.items()}
+    dtrajs = {name: model.transform(judges) for name, model in models.items()}
     timescales = _timescales(dtrajs, lags, n_states, time_step, time_unit, seed)
     table_of_splits = _table_of_splits(fits, time_step, time_unit)
     return Comparison(
@@ -221,41 +231,22 @@ def compare(
     )
 
 
-def _long_trajectories(trajs: Any, lagtime: int) -> tuple[list[FloatArray], list[str]]:
-    """Trajectories that have a transition pair, and a message on the others."""
-    data = as_trajectories(trajs)
-    kept = long_enough(data, lagtime)
-    if len(kept) == len(data):
-        return data, []
-    message = (
-        f"{len(data) - len(kept)} of {len(data)} trajectories have no more than lagtime={lagtime} frames: left out"
-    )
-    warnings.warn(message, ShortTrajectoryWarning, stacklevel=3)
-    return kept, [message]
-
-
-def _splits(
-    data: list[FloatArray], test: Any, lagtime: int, *, allow_overlap: bool
-) -> tuple[list[Split], list[FloatArray]]:
-    """Splits to judge by, and the trajectories that the final models are evaluated on."""
-    if test is None:
-        return hold_out(data, lagtime), data
-    judges = long_enough(as_trajectories(test, data[0].shape[1]), lagtime)
+def _splits(data: list[FloatArray], judges: list[FloatArray], lagtime: int, *, allow_overlap: bool) -> list[Split]:
+    """What to fit to and what to judge by; without test data of their own, trajectories judge each other."""
+    if judges is data:
+        if not allow_overlap:
+            check_repeated(data)
+        return hold_out(data, lagtime)
     if not allow_overlap:
         check_disjoint(data, judges)
-    tests = {name: [judges[i] for i in some] for name, some in groups(judges, "test trajectory").items()}
-    return [Split(data, tests)], judges
+    return [Split(data, {name: [judges[i] for i in some] for name, some in groups(judges, "test trajectory").items()})]
 
 
-def _usable(lagtimes: Any, evaluated: list[FloatArray]) -> tuple[list[int], list[str]]:
-    given = [lagtimes] if np.ndim(lagtimes) == 0 else list(lagtimes)
-    if not given:
+def _usable(lagtimes: Any, evaluated: list[FloatArray]) -> tuple[list[int], list[Note]]:
+    lags = sorted({check_integer("lagtimes", lag, 1) for lag in as_list(lagtimes)})
+    if not lags:
         raise InputError("lagtimes is empty; give at least one lag time in frames, or None for a choice by the data")
-    lags = sorted({check_integer("lagtimes", lag, 1) for lag in given})
-    kept, notes = usable_lagtimes([np.zeros(len(x), dtype=np.intp) for x in evaluated], lags)
-    for message, _ in notes:
-        warnings.warn(message, LagtimeWarning, stacklevel=3)
-    return kept, [message for message, _ in notes]
+    return usable_lagtimes([np.zeros(len(x), dtype=np.intp) for x in evaluated], lags)
 
 
 def _fit_all(
@@ -322,6 +313,9 @@ def _table(
         row["measured"] = f"{own['Q'].notna().sum()} of {len(own)}"
         said = [] if fit.model is None else [*fit.model.warnings, *timescales[name].warnings]
         errors = sorted({text for text in own["error"] if text} | ({fit.error} if fit.error else set()))
+        n_unknown = int((own["Q"].isna() & (own["error"] == "")).sum())
+        if n_unknown:
+            said = [f"Q is not known for {n_unknown} of {len(own)} held-out parts that do not leave every state", *said]
         row["warnings"] = "; ".join([*(f"failed: {text}" for text in errors), *said])
         rows.append(row)
     return pd.DataFrame(rows).set_index("method")

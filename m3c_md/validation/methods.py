@@ -58,13 +58,15 @@ class Fit:
 
 
 def build_methods(
-    names: Sequence[str], n_states: int, lagtime: int, n_microstates: Sequence[int]
-) -> dict[str, StateEstimator]:
-    """Estimators by the name that tables and pictures show; PCCA+ once for every number of microstates.
+    names: Sequence[str], n_states: int, lagtime: int, n_microstates: int | Sequence[int], n_frames: int
+) -> tuple[dict[str, StateEstimator], str]:
+    """Estimators by the name that tables and pictures show, and a message on what is left out.
+
+    PCCA+ stands there once for every number of microstates that ``n_frames`` training frames allow.
 
     Examples
     --------
-    >>> list(build_methods(["m3c", "pcca+"], 3, 1, (50, 100)))
+    >>> list(build_methods(["m3c", "pcca+"], 3, 1, (50, 100), 5000)[0])
     ['M3C', 'PCCA+ (50)', 'PCCA+ (100)']
     """
     if isinstance(names, str):
@@ -72,6 +74,7 @@ def build_methods(
     if not isinstance(names, list | tuple) or not names:
         raise InputError(f"methods={names!r:.60} must name at least one of {', '.join(METHODS)}")
     estimators: dict[str, StateEstimator] = {}
+    message = ""
     for name in names:
         check_choice("methods", name, METHODS)
         if name == "m3c":
@@ -81,15 +84,29 @@ def build_methods(
         elif name == "k-medoids":
             estimators["k-medoids"] = KMedoids(n_states)
         else:
-            for number in n_microstates:
+            numbers, message = usable_numbers(n_microstates, n_states, n_frames)
+            for number in numbers:
                 estimators[f"PCCA+ ({number})"] = PCCAPlus(n_states, lagtime, n_microstates=number)
-    return estimators
+    return estimators, message
+
+
+def as_list(values: Any) -> list[Any]:
+    """Several values as a list, a single one as a list of one.
+
+    Examples
+    --------
+    >>> as_list(range(2)), as_list(7)
+    ([0, 1], [7])
+    """
+    try:
+        return list(values)
+    except TypeError:
+        return [values]
 
 
 def usable_numbers(n_microstates: Any, n_states: int, n_frames: int) -> tuple[list[int], str]:
     """Numbers of microstates in rising order that leave ten frames to each, and a message on the others."""
-    given = [n_microstates] if np.ndim(n_microstates) == 0 else list(n_microstates)
-    numbers = sorted({check_integer("n_microstates", number, n_states) for number in given})
+    numbers = sorted({check_integer("n_microstates", number, n_states) for number in as_list(n_microstates)})
     if not numbers:
         raise InputError("n_microstates is empty; give at least one number of microstates")
     kept = [number for number in numbers if 10 * number <= n_frames] or numbers[:1]
@@ -108,11 +125,11 @@ def fit_and_judge(name: str, estimator: StateEstimator, split: Split, lagtime: i
         warnings.simplefilter("ignore", M3CWarning)
         try:
             model: StateModel = own.fit_fetch(split.train)
+            seconds = time.perf_counter() - began
+            return Fit(model, seconds, {name: judge(model, test, lagtime) for name, test in split.tests.items()})
         except (InputError, DegenerateSolutionError, SolverError) as error:
             unknown = Judgement(np.nan, np.full(int(settings["n_states"]) - 1, np.nan))
             return Fit(None, time.perf_counter() - began, dict.fromkeys(split.tests, unknown), str(error))
-        seconds = time.perf_counter() - began
-        return Fit(model, seconds, {name: judge(model, test, lagtime) for name, test in split.tests.items()})
 
 
 def judge(model: StateModel, test: list[FloatArray], lagtime: int) -> Judgement:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from m3c_md.clustering.m3c import M3C
 from m3c_md.clustering.margin_model import M3CModel
-from m3c_md.exceptions import DegenerateSolutionError, InputError, M3CWarning, SolverError
+from m3c_md.exceptions import DegenerateSolutionError, InputError, M3CWarning, ShortTrajectoryWarning, SolverError
 from m3c_md.inputs import (
     as_trajectories,
     check_integer,
@@ -22,8 +23,9 @@ from m3c_md.inputs import (
     check_progress,
     check_random_state,
     check_string,
-    long_enough,
 )
+from m3c_md.validation.methods import as_list
+from m3c_md.validation.splits import long_trajectories
 from m3c_md.validation.timescales import implied_timescales
 from m3c_md.validation.transitions import metastability
 
@@ -35,7 +37,7 @@ StateArray = NDArray[np.int32]
 
 # Adjusted Rand index between the labels of resampled data above which we call states stable.
 STABLE = 0.8
-# A single trajectory is resampled in this many pieces.
+# Fewer trajectories than this are cut into at least as many pieces before they are resampled.
 N_PIECES = 10
 
 
@@ -46,7 +48,7 @@ class Trial(NamedTuple):
     error: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class StateScan:
     """What speaks for each number of states; made by `scan_states`.
 
@@ -79,17 +81,17 @@ class StateScan:
 
         return plot_scan(self.table, lagtime=self.lagtime, dt=self.dt, unit=self.unit, axes=axes)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         table = self.table.drop(columns="warnings").to_string(float_format=lambda value: f"{value:.4g}")
         return f"{table}\n\n{self.reason}"
 
     def _repr_html_(self) -> str:
-        return str(self.table.to_html(float_format=lambda value: f"{value:.4g}")) + f"<p>{self.reason}</p>"
+        return str(self.table.to_html(float_format=lambda value: f"{value:.4g}")) + f"<p>{escape(self.reason)}</p>"
 
 
 def scan_states(
     trajs: Any,
-    n_states: Iterable[int] = range(2, 8),
+    n_states: int | Iterable[int] = range(2, 8),
     *,
     lagtime: int = 1,
     n_resamples: int = 5,
@@ -109,13 +111,13 @@ def scan_states(
     Parameters
     ----------
     trajs : array (n_frames, n_columns) or list of them
-    n_states : iterable of int
+    n_states : int or iterable of int
         Numbers of states to try.
     lagtime : int
         Lag time in frames.
     n_resamples : int
-        How often the trajectories are drawn anew with replacement (pieces of a single one) and fitted again, from all
-        starts at the bandwidth of the model.
+        How often the trajectories (pieces of them, if they are fewer than ten) are drawn anew with replacement and
+        fitted again, from all starts at the bandwidth of the model.
     dt, unit : float, str
         Time between frames, for tables and pictures.
     random_state : None, int or numpy.random.Generator
@@ -134,12 +136,14 @@ def scan_states(
     >>> from m3c_md import scan_states
     >>> rng = np.random.default_rng(0)
     >>> trajs = [np.repeat([-1.0, 1.0] * 4, 40) + 0.2 * rng.normal(size=320) for _ in range(3)]
-    >>> scan = scan_states(trajs, [2, 3], n_resamples=2, random_state=0)
-    >>> scan.suggestion
-    2
+    >>> scan = scan_states(trajs, 2, n_resamples=2, random_state=0, n_jobs=1)  # range(2, 8) in earnest
+    >>> scan.table.loc[2, "stability"], scan.suggestion
+    (np.float64(1.0), 2)
     """
-    data = long_enough(as_trajectories(trajs), check_integer("lagtime", lagtime, 1))
-    numbers = sorted({check_integer("n_states", number, 2) for number in _listed(n_states)})
+    data, too_short = long_trajectories(as_trajectories(trajs), check_integer("lagtime", lagtime, 1))
+    if too_short:
+        warnings.warn(too_short, ShortTrajectoryWarning, stacklevel=2)
+    numbers = sorted({check_integer("n_states", number, 2) for number in as_list(n_states)})
     if not numbers:
         raise InputError("n_states is empty; give the numbers of states to try, e.g. range(2, 8)")
     check_integer("n_resamples", n_resamples, 1)
@@ -161,21 +165,13 @@ def scan_states(
     return StateScan(table, models, suggestion, reason, lagtime, time_step, time_unit)
 
 
-def _listed(numbers: Any) -> list[Any]:
-    try:
-        return list(numbers)
-    except TypeError:
-        return [numbers]
-
-
 def _samples(
     data: list[FloatArray], lagtime: int, n_resamples: int, rng: np.random.Generator
 ) -> list[list[FloatArray]]:
-    """Draw trajectories with replacement, or pieces of a single one."""
-    pieces: Sequence[FloatArray] = data
-    if len(data) == 1:
-        n_pieces = min(N_PIECES, len(data[0]) // (2 * lagtime + 2))
-        pieces = np.array_split(data[0], max(n_pieces, 1))
+    """Draw trajectories with replacement, or pieces of them if they are fewer than ten."""
+    # Of two trajectories every second draw would be the two again.
+    wanted = -(-N_PIECES // len(data))
+    pieces = [part for x in data for part in np.array_split(x, max(1, min(wanted, len(x) // (2 * lagtime + 2))))]
     draws = rng.integers(len(pieces), size=(n_resamples, len(pieces)))
     return [[pieces[i] for i in draw] for draw in draws]
 
@@ -188,7 +184,7 @@ def _fit_all(
     n_jobs: int | None,
     bar: Any,
 ) -> dict[int, list[Trial]]:
-    """Fit the data and then the samples, for every number of states."""
+    """Fit the data and then, where that gave a model, the samples; for every number of states."""
     from joblib import Parallel, delayed
 
     trials: dict[int, list[Trial]] = {estimator.n_states: [] for estimator in estimators}
@@ -205,9 +201,11 @@ def _fit_all(
     again = []
     for estimator in estimators:
         model = trials[estimator.n_states][0].model
+        if model is None:  # nothing that could come back
+            bar(len(samples))
+            continue
         # The search over bandwidths is the dear part, and what is asked here is whether the same states come back.
-        settings = {} if model is None else {"bandwidth": model.bandwidth}
-        again.append(M3C(**{**estimator.get_params(), **settings}))
+        again.append(M3C(**{**estimator.get_params(), "bandwidth": model.bandwidth}))
     run([(estimator, some, i + 1) for estimator in again for i, some in enumerate(samples)])
     return trials
 
@@ -278,11 +276,12 @@ def suggest(table: pd.DataFrame, lag: float, unit: str) -> tuple[int | None, str
     stability = {n: float(table.loc[n, "stability"]) for n in table.index}
     good = [n for n in table.index if stability[n] >= STABLE and fastest[n] > lag]
     if not good:
-        best = max(stability, key=lambda n: np.nan_to_num(stability[n]))
+        best = max(stability, key=lambda n: np.nan_to_num(stability[n], nan=-1.0))
+        speed = "is not resolved" if np.isnan(fastest[best]) else f"takes {fastest[best]:.3g} {unit}"
         return None, (
             f"No number of states is convincing: labels agree best for {best} states (adjusted Rand index "
-            f"{stability[best]:.2f}, {STABLE} wanted), with the fastest process at {fastest[best]:.3g} {unit} (lag "
-            f"time {lag:g} {unit}). More data, other features or another lag time may help."
+            f"{stability[best]:.2f}, {STABLE} wanted), whose fastest process {speed} (lag time {lag:g} {unit}). More "
+            "data, other features or another lag time may help."
         )
     gaps = {n: _gap(fastest, n, lag) for n in good}
     known = {n: gap for n, gap in gaps.items() if not np.isnan(gap)}
@@ -293,11 +292,19 @@ def suggest(table: pd.DataFrame, lag: float, unit: str) -> tuple[int | None, str
         f"than the lag time of {lag:g} {unit}."
     )
     if chosen in known:
-        reason += f" The next process is {known[chosen]:.1f} times faster, the largest gap among the candidates"
-        reason += f" ({', '.join(map(str, good))})." if len(good) > 1 else "."
-    unstable = [n for n in table.index if not stability[n] >= STABLE]
+        # A next process below the lag time, or one that M3C cannot find, is not measured: the gap may be larger.
+        least = "" if fastest[chosen + 1] > lag else "at least "
+        reason += f" The next process is {least}{known[chosen]:.1f} times faster"
+        reason += f", the largest gap among {', '.join(map(str, known))} states." if len(known) > 1 else "."
+    unknown = [n for n in good if n not in known]
+    if unknown:
+        reason += f" The gap after {', '.join(map(str, unknown))} states is not known: scan one state more."
+    unstable = [n for n in table.index if stability[n] < STABLE]
     if unstable:
         reason += f" Not stable: {', '.join(f'{n} ({stability[n]:.2f})' for n in unstable)}."
+    missing = [n for n in table.index if np.isnan(stability[n])]
+    if missing:
+        reason += f" M3C failed for {', '.join(map(str, missing))} states."
     return chosen, reason
 
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from m3c_md.exceptions import InputError
+from m3c_md.inputs import long_enough
 
 FloatArray = NDArray[np.float64]
+HashArray = NDArray[np.uint64]
+BoolArray = NDArray[np.bool_]
 
 # More trajectories than this are held out in groups: every group costs one fit of every method.
 MAX_SPLITS = 5
-# Frames in a row that must be equal before test and training data are taken to overlap.
-RUN = 5
+# Runs of 2^n frames that must be equal before trajectories are taken to overlap: of frames that occur once, of others.
+SHORT_RUN, LONG_RUN = 2, 7
 
 
 class Split(NamedTuple):
@@ -23,6 +26,31 @@ class Split(NamedTuple):
 
     train: list[FloatArray]
     tests: dict[str, list[FloatArray]]
+
+
+def long_trajectories(trajectories: Sequence[FloatArray], lagtime: int, what: str = "") -> tuple[list[FloatArray], str]:
+    """Trajectories that have a transition pair, and a message on the others.
+
+    Examples
+    --------
+    >>> long_trajectories([np.zeros((2, 1)), np.zeros((9, 1))], 5)[1]
+    '1 of 2 trajectories have no more than lagtime=5 frames: left out, and the others are numbered without them'
+    """
+    kept = long_enough(trajectories, lagtime)
+    n_short = len(trajectories) - len(kept)
+    message = (
+        f"{n_short} of {len(trajectories)} {what}trajectories have no more than lagtime={lagtime} frames: left out, "
+        "and the others are numbered without them"
+    )
+    return kept, message if n_short else ""
+
+
+class Overlap(NamedTuple):
+    """Two trajectories that share frames, and the frame of the second where that begins."""
+
+    first: int
+    second: int
+    frame: int
 
 
 def groups(trajectories: Sequence[FloatArray], what: str = "trajectory") -> dict[str, list[int]]:
@@ -71,30 +99,86 @@ def _halves(trajectory: FloatArray, lagtime: int) -> list[Split]:
 
 
 def check_disjoint(train: Sequence[FloatArray], test: Sequence[FloatArray]) -> None:
-    """Refuse test trajectories of which some frames in a row are in the training data as well."""
-    frames = np.concatenate([*train, *test]) + 0.0  # no negative zeros, which are equal but have other bytes
-    rows = np.ascontiguousarray(frames).view(np.dtype((np.void, frames.itemsize * frames.shape[1]))).ravel()
-    numbers = np.unique(rows, return_inverse=True)[1]
-    lengths = [len(x) for x in (*train, *test)]
-    parts = np.split(numbers, np.cumsum(lengths)[:-1])
-    known = np.concatenate([_runs(part) for part in parts[: len(train)]])
-    for i, part in enumerate(parts[len(train) :]):
-        found = np.flatnonzero(np.isin(_runs(part), known))
-        if len(found):
-            raise InputError(
-                f"test trajectory {i} has the same frames from frame {found[0]} on as the training data, so it cannot "
-                "judge what was fitted to them; give other trajectories, leave test=None for held-out ones, or say "
-                "allow_overlap=True"
-            )
+    """Refuse test trajectories that share frames with the training data; see `find_overlap` for what is found."""
+    found = find_overlap([*train, *test], [0] * len(train) + [1] * len(test))
+    if found is not None:
+        raise InputError(
+            f"test trajectory {found.second - len(train)} has the same frames from frame {found.frame} on as training "
+            f"trajectory {found.first}, so it cannot judge what was fitted to them; give other trajectories, leave "
+            "test=None for held-out ones, or say allow_overlap=True"
+        )
 
 
-def _runs(numbers: NDArray[np.intp]) -> NDArray[np.uint64]:
-    """One number for every few frames in a row: equal for equal runs, and else by chance of 1 in 10^19 only."""
-    width = min(RUN, len(numbers))
-    values = numbers.astype(np.uint64) + np.uint64(1)
-    total = np.zeros(len(numbers) - width + 1, dtype=np.uint64)
-    factor = np.uint64(0x9E3779B97F4A7C15)  # odd, so multiplication modulo 2^64 loses nothing
-    for i in range(width):
-        mixed = (values[i : i + len(total)] ^ (values[i : i + len(total)] << np.uint64(29))) * factor
-        total = (total ^ (total >> np.uint64(31))) * factor + mixed
+def check_repeated(trajectories: Sequence[FloatArray]) -> None:
+    """Refuse trajectories that share frames: held out, one of them could not judge a fit to the other."""
+    found = find_overlap(trajectories, range(len(trajectories)))
+    if found is not None:
+        raise InputError(
+            f"trajectory {found.second} has the same frames from frame {found.frame} on as trajectory {found.first}, "
+            "so it cannot be held out to judge what was fitted to the other; give every frame once, or say "
+            "allow_overlap=True"
+        )
+
+
+def find_overlap(trajectories: Sequence[FloatArray], groups: Sequence[int]) -> Overlap | None:
+    """First trajectory that shares a run of frames with an earlier one of another group.
+
+    Frames are compared to the last bit, so rounded copies are not found. A run of 4 frames is enough if each occurs
+    once in its trajectory, as continuous coordinates do. In data of few distinct frames (contacts, one-hot vectors)
+    short runs are in all trajectories, and it takes a run of 128 frames in which the frame changes 10 times.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).normal(size=(20, 1))
+    >>> find_overlap([x[:8], x[8:], x[6:10].copy()], [0, 0, 1])
+    >>> find_overlap([x[:8], x[8:], x[3:10].copy()], [0, 0, 1])
+    Overlap(first=0, second=2, frame=0)
+    """
+    lengths = [len(x) for x in trajectories]
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    frames = np.concatenate([_fingerprints(x) for x in trajectories])
+    _, where, times = np.unique(_mixed(frames, owner.astype(np.uint64)), return_inverse=True, return_counts=True)
+    changes = np.append(frames[1:] != frames[:-1], False)
+    overlaps = [
+        _shared_run(frames, owner, np.asarray(groups)[owner], n_doublings, telling, needed)
+        for n_doublings, telling, needed in ((SHORT_RUN, times[where] == 1, 2**SHORT_RUN), (LONG_RUN, changes, 10))
+    ]
+    return min((found for found in overlaps if found is not None), key=lambda o: (o.second, o.frame), default=None)
+
+
+def _shared_run(
+    frames: HashArray, owner: NDArray[np.intp], group: NDArray[Any], n_doublings: int, telling: BoolArray, needed: int
+) -> Overlap | None:
+    """First run of 2^n_doublings frames, at least ``needed`` of them telling, that another group has as well."""
+    width = 2**n_doublings
+    if len(frames) < width:
+        return None
+    runs = frames
+    for n in range(n_doublings):
+        runs = _mixed(runs[: -(2**n)], runs[2**n :])
+    n_telling = np.convolve(telling, np.ones(width, dtype=np.intp), mode="valid")
+    starts = np.flatnonzero((owner[: len(runs)] == owner[width - 1 :]) & (n_telling >= needed))
+    order = starts[np.argsort(runs[starts], kind="stable")]
+    earlier, later = order[:-1], order[1:]
+    shared = (runs[earlier] == runs[later]) & (group[earlier] != group[later])
+    if not shared.any():
+        return None
+    best = np.argmin(np.where(shared, later, len(frames)))
+    one, other = owner[earlier[best]], owner[later[best]]
+    return Overlap(int(one), int(other), int(later[best] - np.searchsorted(owner, other)))
+
+
+def _fingerprints(trajectory: FloatArray) -> HashArray:
+    """One number for every frame: equal for equal frames, and else by chance of 1 in 10^19 only."""
+    columns = np.ascontiguousarray(trajectory.T + 0.0).view(np.uint64)  # + 0.0: minus zero is equal to zero
+    total = np.zeros(len(trajectory), dtype=np.uint64)
+    for column in columns:
+        total = _mixed(total, column)
     return total
+
+
+def _mixed(first: HashArray, second: HashArray) -> HashArray:
+    """Hash of pairs of numbers; order matters. Odd factors, so multiplication modulo 2^64 loses nothing."""
+    mixed = (first + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(31)) ^ second) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(mixed ^ (mixed >> np.uint64(29)))
