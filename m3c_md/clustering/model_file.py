@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FORMAT = "m3c_md model"
 VERSION = 1
 
-# Beyond the units of any data that can be fitted, and small enough for the square of a number to be one.
+# Beyond the units of any data that can be fitted, and small enough to be squared.
 LARGEST = 1e120
 
 

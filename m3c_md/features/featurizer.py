@@ -1,0 +1,256 @@
+"""The face of the room: from trajectory files or mdtraj trajectories to columns with names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import mdtraj as md
+import numpy as np
+from deeptime.base import Transformer
+from deeptime.util.callbacks import ProgressCallback
+
+from m3c_md.exceptions import InputError
+from m3c_md.features.cache import cache_directory
+from m3c_md.features.dihedrals import Float32Array, check_kinds, find_dihedrals
+from m3c_md.features.files import read_topology, trajectory_blocks, trajectory_files
+from m3c_md.features.reading import (
+    ColumnLabels,
+    Reading,
+    Recipe,
+    all_features,
+    read_file,
+    regrouped,
+    warn_of,
+    warned_of,
+)
+from m3c_md.inputs import check_flag, check_integer, check_jobs, check_progress
+
+_DEFAULT_CHUNK = 10_000
+
+
+class DihedralFeaturizer(Transformer):  # type: ignore[misc]
+    """Sines and cosines (or values) of dihedral angles, from trajectory files or mdtraj trajectories.
+
+    Columns go residue by residue in the order of the topology, within a residue angle by angle in the order of
+    ``dihedrals``, and of each angle sine first, then cosine: "sin phi ALA 2", "cos phi ALA 2", "sin psi ALA 2", ...
+    They depend on nothing else, so that files of the same molecule have the same columns; `describe` names them.
+    After the first use a featuriser refuses molecules that would give other columns.
+
+    Parameters
+    ----------
+    dihedrals : str or sequence of str
+        Any of "phi", "psi", "omega", "chi1", "chi2", "chi3", "chi4", as mdtraj defines them. The omega of a residue is
+        that of the bond to the next.
+    residues : optional
+        Which residues: None for all amino acids, a selection string of mdtraj such as ``"resSeq 2 to 5"`` or
+        ``"chainid 0"``, or a list of residue numbers as they appear in the names of the columns (resSeq).
+    sincos : bool
+        Sine and cosine of each angle, or the angle itself in radians (-π to π).
+    periodic : bool
+        Whether to look across the borders of the periodic box (minimum image) where a trajectory says that it has
+        one. False takes the coordinates as they are, which is right only for molecules that have been made whole.
+
+    Notes
+    -----
+    Arrays are float32, as mdtraj's angles are. Residues without an angle that was asked for (at the ends of a chain,
+    side chains that are too short) have no column for it; ``describe(...).missing`` names them.
+
+    Examples
+    --------
+    >>> topology = md.Topology()
+    >>> chain = topology.add_chain()
+    >>> for number in (1, 2, 3):
+    ...     residue = topology.add_residue("ALA", chain, resSeq=number)
+    ...     for name in ("N", "CA", "C"):
+    ...         _ = topology.add_atom(name, md.element.Element.getBySymbol(name[0]), residue)
+    >>> xyz = 0.05 * np.random.default_rng(0).normal(size=(100, 9, 3)).astype(np.float32)
+    >>> featurizer = DihedralFeaturizer(("phi", "psi"), residues=[2])
+    >>> featurizer.transform(md.Trajectory(xyz, topology)).shape
+    (100, 4)
+    >>> featurizer.describe()
+    ['sin phi ALA 2', 'cos phi ALA 2', 'sin psi ALA 2', 'cos psi ALA 2']
+    """
+
+    def __init__(
+        self,
+        dihedrals: str | Sequence[str] = ("phi", "psi"),
+        *,
+        residues: str | Sequence[int] | None = None,
+        sincos: bool = True,
+        periodic: bool = True,
+    ) -> None:
+        self.dihedrals = dihedrals
+        self.residues = residues
+        self.sincos = sincos
+        self.periodic = periodic
+        self._labels: ColumnLabels | None = None
+
+    def describe(self, top: Any = None) -> ColumnLabels:
+        """Name the columns, and the residues that lack an angle.
+
+        Parameters
+        ----------
+        top : path, mdtraj.Topology or mdtraj.Trajectory, optional
+            Left out, the molecule of the first use.
+
+        Returns
+        -------
+        list of str
+            With an attribute ``missing``, for each kind of angle the residues without it; ``print`` shows both.
+        """
+        if top is not None:
+            return self._recipe(read_topology(top), 1).labels
+        if self._labels is None:
+            raise InputError("describe() knows no molecule yet; give a topology, or load a trajectory first")
+        return self._labels
+
+    def transform(self, data: Any) -> Any:
+        """Compute the columns of a trajectory in memory.
+
+        Parameters
+        ----------
+        data : mdtraj.Trajectory, or list of them
+
+        Returns
+        -------
+        array (n_frames, n_columns) of float32, or list of them
+        """
+        if isinstance(data, list | tuple):
+            return [self._transform(trajectory, f"trajectory {i}") for i, trajectory in enumerate(data)]
+        return self._transform(data, "the trajectory")
+
+    def load(
+        self,
+        files: Any,
+        top: Any = None,
+        *,
+        stride: int = 1,
+        chunk: int = _DEFAULT_CHUNK,
+        atoms: Any = None,
+        cache: Any = None,
+        n_jobs: int | None = None,
+        progress: Any = None,
+    ) -> list[Float32Array]:
+        """Read files and compute their columns, holding no more coordinates in memory than one block of frames.
+
+        Parameters
+        ----------
+        files : str, path, or list of them
+            Of any format that mdtraj reads. The files of a pattern ("run*.xtc") come in natural order: 2 before 10.
+        top : path, mdtraj.Topology or mdtraj.Trajectory, optional
+            Not needed if the first file has a topology itself (HDF5, PDB, GRO, ...).
+        stride : int
+            Take frames 0, stride, 2 stride, ... of each file.
+        chunk : int
+            Frames to read at once, at most; large molecules are read in smaller blocks. The result does not depend
+            on it.
+        atoms : str or list of int, optional
+            Which atoms of ``top`` the files contain, if they were saved without, say, water: a selection string of
+            mdtraj, or rising indices.
+        cache : path, optional
+            A folder where the columns of each file are kept. They are used again as long as file (place, size, time of
+            change), atoms and settings are the same.
+        n_jobs : int, optional
+            Processes over which files are spread, through joblib.
+        progress : optional
+            A progress bar class such as ``tqdm.tqdm``; it counts files.
+
+        Returns
+        -------
+        list of arrays (n_frames, n_columns) of float32, one per file
+
+        Raises
+        ------
+        TrajectoryError
+            If some file is damaged, empty, or does not fit. All other files are read nevertheless: ``finished`` of the
+            error has their columns, and ``partial`` those of the frames before a damage.
+        """
+        check_progress(progress)
+        chunk = check_integer("chunk", chunk, 1)
+        directory = cache_directory(cache)
+        paths = trajectory_files(files)
+        topology = read_topology(top, paths, atoms)
+        recipe = self._recipe(topology, check_integer("stride", stride, 1))
+        self._remember(recipe)
+
+        from joblib import Parallel, delayed
+
+        readings: list[Reading] = []
+        with ProgressCallback(progress, type(self).__name__, len(paths)) as bar:
+            for reading in Parallel(n_jobs=check_jobs(n_jobs), return_as="generator")(
+                delayed(read_file)(path, topology, recipe, chunk, directory) for path in paths
+            ):
+                readings.append(reading)
+                bar(1)
+        return all_features(paths, readings)
+
+    def iter_load(
+        self,
+        file: Any,
+        top: Any = None,
+        *,
+        chunk: int = _DEFAULT_CHUNK,
+        stride: int = 1,
+        atoms: Any = None,
+    ) -> Iterator[Float32Array]:
+        """Read one file and hand out its columns piece by piece, for data that do not fit into memory.
+
+        Parameters
+        ----------
+        file : str or path
+            One file, so that pieces of different trajectories are not mixed up.
+        top, stride, atoms
+            As for `load`.
+        chunk : int
+            Number of frames in each array; only the last may be shorter.
+
+        Returns
+        -------
+        iterator of arrays (chunk, n_columns) of float32
+        """
+        paths = trajectory_files(file)
+        if len(paths) > 1:
+            raise InputError(f"{file!r:.60} stands for {len(paths)} files, but iter_load reads one; call it for each")
+        chunk = check_integer("chunk", chunk, 1)
+        topology = read_topology(top, paths, atoms)
+        recipe = self._recipe(topology, check_integer("stride", stride, 1))
+        self._remember(recipe)
+        notes: list[str] = []
+        blocks = recipe.blocks(trajectory_blocks(paths[0], topology, chunk), str(paths[0]), notes)
+        return warned_of(regrouped(blocks, chunk), notes)
+
+    def _recipe(self, topology: md.Topology, stride: int) -> Recipe:
+        sincos, periodic = check_flag("sincos", self.sincos), check_flag("periodic", self.periodic)
+        found = find_dihedrals(topology, check_kinds(self.dihedrals), self.residues)
+        return Recipe(found, sincos, periodic, stride)
+
+    def _remember(self, recipe: Recipe) -> None:
+        labels = recipe.labels
+        if self._labels is None:
+            self._labels = labels
+        if labels != self._labels:
+            pairs = zip(self._labels, labels, strict=False)
+            change = next((f"{ours!r} would be {theirs!r}" for ours, theirs in pairs if ours != theirs), "")
+            change = change or f"{len(self._labels)} columns would be {len(labels)}"
+            raise InputError(
+                f"this molecule has other columns than the first one of this featurizer ({change}); use another "
+                "DihedralFeaturizer for it"
+            )
+
+    def _transform(self, trajectory: Any, name: str) -> Float32Array:
+        if not isinstance(trajectory, md.Trajectory):
+            raise InputError(
+                f"{name} is {trajectory!r:.60}; give an mdtraj.Trajectory, or use load for the names of files"
+            )
+        if trajectory.topology is None:
+            raise InputError(f"{name} has no topology, and angles cannot be found; set its attribute topology")
+        if len(trajectory) == 0:
+            raise InputError(f"{name} has no frames; leave it out")
+        recipe = self._recipe(trajectory.topology, 1)
+        self._remember(recipe)
+        notes: list[str] = []
+        source = (trajectory[i : i + _DEFAULT_CHUNK] for i in range(0, len(trajectory), _DEFAULT_CHUNK))
+        features = np.concatenate(list(recipe.blocks(source, name, notes)))
+        warn_of(notes, stacklevel=4)
+        return features
