@@ -15,13 +15,25 @@ if TYPE_CHECKING:
     from m3c_md.clustering.mmc import MMC
     from m3c_md.clustering.model_file import load_model
     from m3c_md.clustering.pcca_plus import PCCAPlus
+    from m3c_md.features.featurizer import DihedralFeaturizer
     from m3c_md.validation.comparison import compare
     from m3c_md.validation.scan import scan_states
 
 __version__ = "0.1.0"
-__all__ = ["M3C", "MMC", "KMedoids", "M3CModel", "PCCAPlus", "compare", "load_model", "scan_states"]
+__all__ = [
+    "DihedralFeaturizer",
+    "M3C",
+    "MMC",
+    "KMedoids",
+    "M3CModel",
+    "PCCAPlus",
+    "compare",
+    "load_model",
+    "scan_states",
+]
 
 _HOMES = {
+    "DihedralFeaturizer": "m3c_md.features.featurizer",
     "KMedoids": "m3c_md.clustering.k_medoids",
     "M3C": "m3c_md.clustering.m3c",
     "M3CModel": "m3c_md.clustering.margin_model",
