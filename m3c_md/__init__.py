@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "DihedralFeaturizer",
     "M3C",
     "MMC",
+    "DihedralFeaturizer",
     "KMedoids",
     "M3CModel",
     "PCCAPlus",
