@@ -75,8 +75,9 @@ def build_methods(
         raise InputError(f"methods={names!r:.60} must name at least one of {', '.join(METHODS)}")
     estimators: dict[str, StateEstimator] = {}
     message = ""
-    for name in names:
-        check_choice("methods", name, METHODS)
+    for given in names:
+        name = str(given).lower()  # tables show "M3C"
+        check_choice("methods", name if name in METHODS else given, METHODS)
         if name == "m3c":
             estimators["M3C"] = M3C(n_states, lagtime)
         elif name == "mmc":

@@ -37,7 +37,10 @@ class TestBuild:
         assert list(build_methods("mmc", 2, 1, 5, 100)[0]) == ["MMC"]
         assert list(build_methods(("mmc", "mmc"), 2, 1, 5, 100)[0]) == ["MMC"]
 
-    @pytest.mark.parametrize("name", ["M3C", "pcca", "PCCA+ (50)", "", None, 3])
+    def test_capitals_as_in_the_tables(self) -> None:
+        assert list(build_methods(["M3C", "K-Medoids"], 2, 1, 5, 100)[0]) == ["M3C", "k-medoids"]
+
+    @pytest.mark.parametrize("name", ["pcca", "PCCA+ (50)", "", None, 3])
     def test_an_unknown_name_lists_the_known(self, name: Any) -> None:
         with pytest.raises(InputError) as caught:
             build_methods(("m3c", name), 2, 1, 5, 100)
