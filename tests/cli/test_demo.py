@@ -1,4 +1,4 @@
-"""The command line does its job, and refuses without doing damage."""
+"""The demonstration does its job, and refuses without doing damage; usage and exit codes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from m3c_md import cli
+from m3c_md.cli.demo import DEMO_FILES
 from m3c_md.exceptions import DegenerateSolutionError
 from m3c_md.systems import MODEL_I, simulate
 
@@ -25,7 +26,7 @@ def quick_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_demo_writes_what_it_says(tmp_path, capsys):
     out = tmp_path / "my demo ü"
     assert cli.main(["demo", "--out", str(out), "--seed", "3"]) == 0
-    assert sorted(path.name for path in out.iterdir()) == sorted(cli.DEMO_FILES)
+    assert sorted(path.name for path in out.iterdir()) == sorted(DEMO_FILES)
     labels = np.load(out / "labels.npy")
     assert labels.shape == (MODEL_I.n_trajectories, 41)
     assert set(np.unique(labels)) == {0, 1, 2}

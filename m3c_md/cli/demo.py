@@ -1,11 +1,9 @@
-"""The command line: ``m3c-md demo``."""
+"""``m3c-md demo``: the paper's Model I, found again."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,35 +16,8 @@ if TYPE_CHECKING:
 DEMO_FILES = ("decomposition.png", "labels.npy", "candidates.csv")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 0 success, 1 no solution, 2 bad usage, 130 interrupted."""
-    from m3c_md.exceptions import DegenerateSolutionError, SolverError
-
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    try:
-        return int(options.run(options))
-    except (ValueError, OSError) as error:
-        print(f"m3c-md: {error}", file=sys.stderr)
-        return 2
-    except (DegenerateSolutionError, SolverError) as error:
-        print(f"m3c-md: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("m3c-md: interrupted; files already written are complete", file=sys.stderr)
-        return 130
-
-
-def _parser() -> argparse.ArgumentParser:
-    from m3c_md import __version__
-
-    parser = argparse.ArgumentParser(
-        prog="m3c-md",
-        description="Maximum margin metastable clustering of molecular dynamics trajectories.",
-        epilog="example: m3c-md demo --out my-demo",
-    )
-    parser.add_argument("--version", action="version", version=f"m3c-md {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+def add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser."""
     demo = commands.add_parser(
         "demo",
         help="fit the paper's Model I and draw its decomposition",
@@ -56,8 +27,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--out", type=Path, default=Path("m3c-demo"), help="folder to write to (default: %(default)s)")
     demo.add_argument("--seed", type=int, default=0, help="seed of simulation and fit (default: %(default)s)")
     demo.add_argument("--force", action="store_true", help="overwrite the demo's files in an existing folder")
-    demo.set_defaults(run=run_demo)
-    return parser
+    demo.set_defaults(run=lambda options, _console: run_demo(options))
 
 
 def run_demo(options: argparse.Namespace) -> int:

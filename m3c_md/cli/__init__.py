@@ -1,0 +1,73 @@
+"""The command line: ``m3c-md fit``, ``transform``, ``compare``, ``scan`` and ``demo``.
+
+Nothing heavy is imported before the arguments are known to be good, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Sequence
+
+from m3c_md.cli.apply import add_transform
+from m3c_md.cli.console import Console, plain_warnings
+from m3c_md.cli.demo import add_demo
+from m3c_md.cli.fit import add_fit
+from m3c_md.cli.study import add_compare, add_scan
+
+EXAMPLES = """examples:
+  m3c-md demo
+  m3c-md fit run*.xtc --top protein.pdb --n-states 3 --dt 2 --unit ps --out states
+  m3c-md transform states/model.m3c new*.xtc --top protein.pdb --out new-states
+  m3c-md compare run*.xtc --top protein.pdb --n-states 3 --out comparison
+  m3c-md scan run*.xtc --top protein.pdb --states 2 3 4 5 --out scan
+  m3c-md fit distances*.npy --n-states 4 --out states      (your own features)
+
+exit codes: 0 success, 1 no solution found, 2 bad usage or input, 130 interrupted"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code: 0 success, 1 no solution, 2 bad usage, 130 interrupted."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    options = _parser().parse_args(given)
+    options.command_line = shlex.join(["m3c-md", *given])
+    try:
+        return _run(options)
+    except KeyboardInterrupt as interrupt:
+        return _failed(f"interrupted; {str(interrupt) or 'files already written are complete'}", 130)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from m3c_md.exceptions import DegenerateSolutionError, SolverError
+
+    console = Console(json=getattr(options, "json", False))
+    try:
+        with plain_warnings(console):
+            return int(options.run(options, console))
+    except (ValueError, OSError) as error:
+        return _failed(error, 2)
+    except (DegenerateSolutionError, SolverError) as error:
+        return _failed(error, 1)
+
+
+def _failed(reason: object, code: int) -> int:
+    """Say why in one line, whatever the message looks like."""
+    print(f"m3c-md: {' '.join(str(reason).split())}", file=sys.stderr)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    from m3c_md import __version__
+
+    parser = argparse.ArgumentParser(
+        prog="m3c-md",
+        description="Maximum margin metastable clustering of molecular dynamics trajectories.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"m3c-md {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for add in (add_fit, add_transform, add_compare, add_scan, add_demo):
+        add(commands)
+    return parser

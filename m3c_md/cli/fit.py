@@ -1,0 +1,198 @@
+"""``m3c-md fit``: from trajectory files to states, model, pictures and structures."""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from m3c_md.cli.console import Console, silent_standard_output
+from m3c_md.cli.output import OutputFolder, add_output_options
+from m3c_md.cli.report import data_lines, draw_ramachandran, report_text
+from m3c_md.cli.trajectories import Trajectories, add_data_options, load_trajectories, time_step, whole_number
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from m3c_md.clustering.margin_model import M3CModel
+    from m3c_md.validation.timescales import ImpliedTimescales
+
+MODEL, FEATURES = "model.m3c", "features.json"
+FIT_FILES = (
+    *(MODEL, FEATURES, "labels/*.npy", "structures/state_*.pdb"),
+    *("implied_timescales.png", "ramachandran.png", "search.png", "report.txt"),
+)
+
+EXAMPLES = """examples:
+  m3c-md fit run*.xtc --top protein.pdb --n-states 3 --lag 5 --dt 20 --unit ps --out states
+  m3c-md fit run*.xtc --top protein.pdb --n-states 4 --dihedrals phi psi chi1 --residues 'resSeq 5 to 12' --out states
+  m3c-md fit distances*.npy --n-states 3 --out states
+
+DIR gets labels/NAME.npy (a state per frame), model.m3c and features.json (for m3c-md transform and
+m3c_md.load_model), implied_timescales.png, search.png, ramachandran.png (for one phi and one psi),
+structures/state_0.pdb ... (the frames deepest inside each state) and report.txt."""
+
+
+def add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "fit",
+        help="find the metastable states of trajectories",
+        description="Find the metastable states of trajectories by maximum margin metastable clustering (M3C).",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_data_options(parser)
+    parser.add_argument(
+        "--n-states", type=whole_number(2), required=True, metavar="K", help="number of states (see m3c-md scan)"
+    )
+    parser.add_argument(
+        "--structures", type=whole_number(0), default=10, metavar="N", help="PDB models per state (default: 10)"
+    )
+    add_output_options(parser)
+    parser.set_defaults(run=run_fit)
+
+
+def run_fit(options: argparse.Namespace, console: Console) -> int:
+    """Fit, say what was found, and write everything down; what matters most is written first."""
+    from tqdm import tqdm
+
+    dt, unit = time_step(options)
+    began = time.perf_counter()
+    with OutputFolder(options.out, FIT_FILES, force=options.force) as folder:
+        from m3c_md import M3C
+
+        data = load_trajectories(options)
+        folder.protect(data.inputs)
+        for line in data_lines(data):
+            console.say(line)
+        estimator = M3C(options.n_states, options.lag, random_state=options.seed, n_jobs=options.jobs, progress=tqdm)
+        model = estimator.fit_fetch(data.features)
+        dtrajs = model.transform(data.features)
+        write_labels(folder, data, dtrajs)
+        folder.text(FEATURES, data.settings.to_json())
+        with folder.writing(MODEL) as path:
+            model.save(path)
+        quality, timescales = _kinetics(dtrajs, model.n_states, options, dt, unit)
+        body = _findings(model, quality, timescales)
+        console.say()
+        for line in body:
+            console.say(line)
+        _write_pictures(folder, model, data, timescales)
+        if data.settings.dihedrals is not None and options.structures:
+            _write_structures(folder, model, data, options)
+        seconds = time.perf_counter() - began
+        folder.text("report.txt", report_text(options, console, data, body, seconds))
+    console.say(f"\nWritten to {options.out} in {seconds:.1f} s: {_brief_list(folder.names())}")
+    at_lag = _at_lag(timescales, model.lagtime)
+    console.result(
+        {
+            "command": "fit",
+            "n_frames": data.n_frames,
+            "columns": data.settings.columns,
+            "populations": model.populations,
+            "Q": quality,
+            "lag_time": model.lagtime * dt,
+            "unit": unit,
+            "timescales": {name: value for name, value in at_lag.items() if " " not in name},
+            "objective": model.objective,
+            "gap": model.gap,
+            "warnings": console.warnings,
+            "out": str(options.out),
+            "written": folder.names(),
+            "seconds": seconds,
+        }
+    )
+    return 0
+
+
+def write_labels(folder: OutputFolder, data: Trajectories, dtrajs: list[NDArray[np.int32]]) -> None:
+    """Write the states of every trajectory to a file of its name."""
+    import numpy as np
+
+    for name, states in zip(data.names(), dtrajs, strict=True):
+        with folder.writing(f"labels/{name}.npy") as path:
+            np.save(path, states)
+
+
+def _kinetics(
+    dtrajs: list[NDArray[np.int32]], n_states: int, options: argparse.Namespace, dt: float, unit: str
+) -> tuple[float, ImpliedTimescales]:
+    """Q at the lag time, and timescales at lag times among which that of the fit is."""
+    from m3c_md.exceptions import M3CWarning
+    from m3c_md.validation import implied_timescales, metastability
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", M3CWarning)  # the second call says it again
+        usual = implied_timescales(dtrajs, n_states=n_states, confidence=None).lagtimes.tolist()
+    lags = sorted({*usual, options.lag})
+    timescales = implied_timescales(dtrajs, lags, n_states=n_states, dt=dt, unit=unit, random_state=options.seed)
+    return metastability(dtrajs, options.lag, n_states), timescales
+
+
+def _at_lag(timescales: ImpliedTimescales, lagtime: int) -> dict[str, float]:
+    """Timescales and the ends of their bands at the lag time of the fit."""
+    row = timescales.lagtimes.tolist().index(lagtime)
+    return {str(name): float(value) for name, value in timescales.to_frame().iloc[row].items()}
+
+
+def _findings(model: M3CModel, quality: float, timescales: ImpliedTimescales) -> list[str]:
+    """Lines on states and timescales, for the terminal and for the report."""
+    unit, lag = timescales.unit, model.lagtime * timescales.dt
+    found = _at_lag(timescales, model.lagtime)
+    lines = [f"M3C found {model.n_states} states:"]
+    lines += [f"  state {state}: {share:6.1%} of the frames" for state, share in enumerate(model.populations)]
+    lines += [
+        f"  metastability Q = {quality:.4f} of at most {model.n_states}, lag time {lag:g} {unit}",
+        f"  objective {model.objective:.4f}, certified to within {model.gap:.0e} of the optimum for its labels",
+        f"  implied timescales at lag time {lag:g} {unit}:",
+    ]
+    for name in (name for name in found if " " not in name):
+        band = f"  (95 %: {found[f'{name} low']:.3g} to {found[f'{name} high']:.3g})" if f"{name} low" in found else ""
+        known = found[name] == found[name]
+        lines.append(f"    {name} = {found[name]:.3g} {unit}{band}" if known else f"    {name} is not resolved")
+    return lines
+
+
+def _write_pictures(folder: OutputFolder, model: M3CModel, data: Trajectories, timescales: ImpliedTimescales) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from m3c_md.plots import plot_implied_timescales, plot_search
+
+    folder.picture("implied_timescales.png", plot_implied_timescales(timescales))
+    map_of_states: Any = draw_ramachandran(model, data)
+    if map_of_states is not None:
+        folder.picture("ramachandran.png", map_of_states)
+    folder.picture("search.png", plot_search(model))
+
+
+def _write_structures(folder: OutputFolder, model: M3CModel, data: Trajectories, options: argparse.Namespace) -> None:
+    """Write the frames deepest inside each state, deepest first, with all atoms of the files."""
+    import mdtraj as md
+    from tqdm import tqdm
+
+    from m3c_md.features.files import read_topology
+
+    topology = read_topology(options.top, data.files)
+    samples = model.sample(data.features, options.structures)
+    with silent_standard_output(), tqdm(total=sum(map(len, samples)), desc="structures") as bar:
+        for state, chosen in enumerate(samples):
+            frames = []
+            for trajectory, frame in chosen.tolist():
+                place = frame * data.stride
+                frames.append(md.load_frame(str(data.files[trajectory]), place, top=topology))
+                bar.update()
+            with folder.writing(f"structures/state_{state}.pdb") as path:
+                md.join(frames, check_topology=False).save_pdb(str(path))
+
+
+def _brief_list(names: list[str]) -> str:
+    """Names of files, those of a folder as one."""
+    folders: dict[str, int] = {}
+    for name in names:
+        shown = f"{name.split('/')[0]}/" if "/" in name else name
+        folders[shown] = folders.get(shown, 0) + 1
+    return ", ".join(f"{name} ({count} files)" if name.endswith("/") else name for name, count in folders.items())

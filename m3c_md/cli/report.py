@@ -1,0 +1,84 @@
+"""What is said about data in every report, and the map of states that molecules with one φ and one ψ get."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from m3c_md.cli.console import Console
+from m3c_md.cli.trajectories import Trajectories
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+# More columns than this are not named one by one.
+MOST_NAMED = 12
+
+
+def report_text(
+    options: argparse.Namespace, console: Console, data: Trajectories, body: list[str], seconds: float
+) -> str:
+    """Text of report.txt: what was done, to which data, what came of it, and what was warned of."""
+    from m3c_md import __version__
+
+    warned = [f"  {message}" for message in console.warnings] or ["  none"]
+    return "\n".join(
+        [
+            f"m3c-md {__version__}",
+            f"command: {options.command_line}",
+            f"seconds: {seconds:.1f}",
+            "",
+            *data_lines(data),
+            *(f"  {path}: {len(x)} frames" for path, x in zip(data.files, data.features, strict=True)),
+            "",
+            *body,
+            "",
+            "warnings:",
+            *warned,
+            "",
+        ]
+    )
+
+
+def data_lines(data: Trajectories) -> list[str]:
+    """Frames and columns in a few lines."""
+    settings = data.settings
+    named = settings.columns if len(settings.columns) <= MOST_NAMED else [*settings.columns[:MOST_NAMED], "..."]
+    some = "" if data.stride == 1 else f" (one in {data.stride} of the files)"
+    lines = [
+        f"data: {len(data.files)} {'trajectories' if len(data.files) > 1 else 'trajectory'}, "
+        f"{data.n_frames} frames{some}",
+        f"features: {len(settings.columns)} columns: {', '.join(named)}",
+    ]
+    lacking = {kind: names for kind, names in settings.missing.items() if names}
+    return [*lines, *(f"  residues without {kind}: {_briefly(names)}" for kind, names in lacking.items())]
+
+
+def _briefly(names: list[str]) -> str:
+    return ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+
+
+def draw_ramachandran(models: Any, data: Trajectories) -> Any:
+    """Axes with the states over φ and ψ; None if the features are not those of exactly one φ and one ψ.
+
+    Other angles may be among the features; then a cell of the map has the state of most of its frames.
+    """
+    import numpy as np
+
+    from m3c_md.plots import plot_ramachandran
+
+    columns = data.settings.columns
+    places = [[i for i, name in enumerate(columns) if name.startswith(f"sin {kind} ")] for kind in ("phi", "psi")]
+    if data.settings.dihedrals is None or [len(found) for found in places] != [1, 1]:
+        return None
+    (phi,), (psi,) = places
+    sines, cosines = [phi, psi], [phi + 1, psi + 1]
+    angles = [np.arctan2(x[:, sines], x[:, cosines]) for x in data.features]
+
+    def embed(points: NDArray[np.float64]) -> NDArray[np.float64]:
+        features = np.empty((len(points), len(columns)))
+        features[:, sines], features[:, cosines] = np.sin(points), np.cos(points)
+        return features
+
+    return plot_ramachandran(models, data.features, angles, embed=embed if len(columns) == 4 else None, unit="radians")

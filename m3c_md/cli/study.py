@@ -1,0 +1,233 @@
+"""``m3c-md compare`` and ``m3c-md scan``: whether M3C beats PCCA+, and how many states there are."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+from m3c_md.cli.console import Console
+from m3c_md.cli.output import OutputFolder, add_output_options
+from m3c_md.cli.report import data_lines, draw_ramachandran, report_text
+from m3c_md.cli.trajectories import Trajectories, add_data_options, load_trajectories, time_step, whole_number
+
+# As in m3c_md.validation.methods, which is slow to import.
+METHODS = ("m3c", "pcca+", "mmc", "k-medoids")
+COMPARE_FILES = (
+    *("table.csv", "splits.csv", "metastability.png", "implied_timescales.png"),
+    *("ramachandran.png", "report.txt"),
+)
+SCAN_FILES = ("table.csv", "scan.png", "report.txt")
+
+COMPARE_EXAMPLES = """examples:
+  m3c-md compare run*.xtc --top protein.pdb --n-states 3 --dt 20 --unit ps --out comparison
+  m3c-md compare run*.xtc --top protein.pdb --n-states 3 --methods m3c pcca+ --microstates 100 500 --out comparison
+
+DIR gets table.csv, splits.csv (every held-out trajectory), metastability.png, implied_timescales.png,
+ramachandran.png (for one phi and one psi) and report.txt."""
+
+SCAN_EXAMPLES = """examples:
+  m3c-md scan run*.xtc --top protein.pdb --states 2 3 4 5 6 --out scan
+
+DIR gets table.csv, scan.png and report.txt. Scan one state further than you would go."""
+
+
+def add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "compare",
+        help="M3C next to PCCA+, MMC and k-medoids on held-out trajectories",
+        description="Fit several methods and judge each on trajectories that it has not seen.",
+        epilog=COMPARE_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_data_options(parser)
+    parser.add_argument("--n-states", type=whole_number(2), required=True, metavar="K", help="number of states")
+    parser.add_argument(
+        "--methods",
+        nargs="+",
+        choices=METHODS,
+        default=list(METHODS),
+        metavar="METHOD",
+        help=f"among {', '.join(METHODS)} (default: all)",
+    )
+    parser.add_argument(
+        "--microstates",
+        nargs="+",
+        type=whole_number(2),
+        default=[50, 100, 200],
+        metavar="N",
+        help="numbers of microstates of PCCA+ (default: 50 100 200)",
+    )
+    add_output_options(parser)
+    parser.set_defaults(run=run_compare)
+
+
+def add_scan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "scan",
+        help="how many states?",
+        description="Fit M3C for several numbers of states, and see how slow and how stable they are.",
+        epilog=SCAN_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_data_options(parser)
+    parser.add_argument(
+        "--states",
+        nargs="+",
+        type=whole_number(2),
+        default=[2, 3, 4, 5],
+        metavar="K",
+        help="numbers of states to try (default: 2 3 4 5)",
+    )
+    add_output_options(parser)
+    parser.set_defaults(run=run_scan)
+
+
+def run_compare(options: argparse.Namespace, console: Console) -> int:
+    """Compare methods, print the table, write tables and pictures."""
+    from tqdm import tqdm
+
+    dt, unit = time_step(options)
+    began = time.perf_counter()
+    with OutputFolder(options.out, COMPARE_FILES, force=options.force) as folder:
+        from m3c_md import compare
+
+        data = _loaded(folder, options, console)
+        comparison = compare(
+            data.features,
+            options.n_states,
+            methods=options.methods,
+            lagtime=options.lag,
+            n_microstates=options.microstates,
+            dt=dt,
+            unit=unit,
+            random_state=options.seed,
+            n_jobs=options.jobs,
+            progress=tqdm,
+        )
+        for message in comparison.messages:
+            console.warn(message)
+        for method, text in comparison.table["warnings"].items():
+            if text:
+                console.warn(f"{method}: {text}")
+        _use_files()
+        folder.table("table.csv", comparison.table)
+        folder.table("splits.csv", comparison.splits.set_index("method"))
+        table = comparison.table.drop(columns="warnings")
+        body = [f"{options.n_states} states at lag time {options.lag * dt:g} {unit}, on held-out trajectories:"]
+        body += _table_lines(table)
+        _say(console, body)
+        folder.picture("metastability.png", comparison.plot_metastability())
+        folder.picture("implied_timescales.png", comparison.plot_timescales())
+        map_of_states: Any = draw_ramachandran(comparison.models, data)
+        if map_of_states is not None:
+            folder.picture("ramachandran.png", map_of_states)
+        seconds = _report(folder, options, console, data, body, began)
+    result = {"command": "compare", "table": _records(table), "agreement": comparison.agreement.to_dict()}
+    console.result({**result, **_common(folder, options, console, dt, unit, seconds)})
+    return 0
+
+
+def run_scan(options: argparse.Namespace, console: Console) -> int:
+    """Fit several numbers of states, print table and suggestion, write table and picture."""
+    from tqdm import tqdm
+
+    dt, unit = time_step(options)
+    began = time.perf_counter()
+    with OutputFolder(options.out, SCAN_FILES, force=options.force) as folder:
+        from m3c_md import scan_states
+
+        data = _loaded(folder, options, console)
+        scan = scan_states(
+            data.features,
+            options.states,
+            lagtime=options.lag,
+            dt=dt,
+            unit=unit,
+            random_state=options.seed,
+            n_jobs=options.jobs,
+            progress=tqdm,
+        )
+        for number, text in scan.table["warnings"].items():
+            if text:
+                console.warn(f"{number} states: {text}")
+        _use_files()
+        folder.table("table.csv", scan.table)
+        table = scan.table.drop(columns="warnings")
+        chosen = "none" if scan.suggestion is None else scan.suggestion
+        body = [f"M3C at lag time {options.lag * dt:g} {unit}:", *_table_lines(table)]
+        body += ["", f"suggested number of states: {chosen}", scan.reason]
+        _say(console, body)
+        folder.picture("scan.png", scan.plot())
+        seconds = _report(folder, options, console, data, body, began)
+    result = {"command": "scan", "suggestion": scan.suggestion, "reason": scan.reason, "table": _records(table)}
+    console.result({**result, **_common(folder, options, console, dt, unit, seconds)})
+    return 0
+
+
+def _loaded(folder: OutputFolder, options: argparse.Namespace, console: Console) -> Trajectories:
+    data = load_trajectories(options)
+    folder.protect(data.inputs)
+    for line in data_lines(data):
+        console.say(line)
+    return data
+
+
+def _use_files() -> None:
+    """Draw into files, whether or not there is a screen."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+
+
+def _say(console: Console, lines: list[str]) -> None:
+    console.say()
+    for line in lines:
+        console.say(line)
+
+
+def _table_lines(table: Any) -> list[str]:
+    """Table as text; each value with its spread in one column, so that it fits a terminal."""
+    shown = table.copy()
+    shown["populations"] = [" ".join(f"{share:.3f}" for share in shares) for shares in shown["populations"]]
+    for name in [name for name in table.columns if f"{name} ±" in table.columns]:
+        pairs = zip(table[name], table[f"{name} ±"], strict=True)
+        shown[name] = [f"{mean:.4g} ± {spread:.2g}" for mean, spread in pairs]
+        shown = shown.drop(columns=f"{name} ±")
+    text = shown.rename_axis(index=None).to_string(float_format=lambda value: f"{value:.4g}", na_rep="-")
+    return [f"  {line}" for line in str(text).splitlines()]
+
+
+def _records(table: Any) -> list[dict[str, Any]]:
+    return [dict(row) for row in table.reset_index().to_dict("records")]
+
+
+def _report(
+    folder: OutputFolder,
+    options: argparse.Namespace,
+    console: Console,
+    data: Trajectories,
+    body: list[str],
+    began: float,
+) -> float:
+    """Write report.txt and tell where to look."""
+    seconds = time.perf_counter() - began
+    folder.text("report.txt", report_text(options, console, data, body, seconds))
+    console.say(f"\nWritten to {options.out} in {seconds:.1f} s: {', '.join(folder.names())}")
+    return seconds
+
+
+def _common(
+    folder: OutputFolder, options: argparse.Namespace, console: Console, dt: float, unit: str, seconds: float
+) -> dict[str, Any]:
+    """Fields of the JSON object that both commands have."""
+    return {
+        "lag_time": options.lag * dt,
+        "unit": unit,
+        "warnings": console.warnings,
+        "out": str(options.out),
+        "written": folder.names(),
+        "seconds": seconds,
+    }

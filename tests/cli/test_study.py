@@ -1,0 +1,62 @@
+"""``m3c-md compare`` and ``m3c-md scan`` print and write their tables and pictures."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+
+from m3c_md.cli import main
+from m3c_md.cli.study import COMPARE_FILES, METHODS, SCAN_FILES
+from m3c_md.validation.methods import METHODS as REAL_METHODS
+
+
+def test_compare(molecule, tmp_path, capsys):
+    files = [*map(str, molecule.files), "--top", str(molecule.top)]
+    options = [
+        "--n-states",
+        "2",
+        "--methods",
+        "pcca+",
+        "k-medoids",
+        "--microstates",
+        "10",
+        "300",
+        "--dt",
+        "2",
+        "--jobs",
+        "1",
+    ]
+    assert main(["compare", *files, *options, "--out", str(tmp_path)]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(COMPARE_FILES)
+    said = capsys.readouterr()
+    assert "warning: n_microstates 300 left out" in said.err
+    table = pd.read_csv(tmp_path / "table.csv", index_col=0)
+    assert list(table.index) == ["PCCA+ (10)", "k-medoids"]
+    for text in (said.out, (tmp_path / "report.txt").read_text()):
+        assert "2 states at lag time 2 ps, on held-out trajectories:" in text
+        assert f"{table.loc['PCCA+ (10)', 'Q']:.4g} ± " in text
+    splits = pd.read_csv(tmp_path / "splits.csv")
+    assert splits.groupby("method")["Q"].mean().to_dict() == pytest.approx(table["Q"].to_dict())
+
+
+def test_compare_knows_the_methods_of_the_package(arrays, tmp_path, capsys):
+    assert METHODS == REAL_METHODS
+    with pytest.raises(SystemExit):
+        main(["compare", *arrays, "--n-states", "2", "--methods", "magic", "--out", str(tmp_path)])
+    assert "magic" in capsys.readouterr().err
+
+
+def test_scan(arrays, tmp_path, capsys):
+    options = ["--states", "2", "--jobs", "1", "--json", "--out", str(tmp_path)]
+    assert main(["scan", *arrays, *options]) == 0
+    said = capsys.readouterr()
+    result = json.loads(said.out)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(SCAN_FILES) == sorted(result["written"])
+    assert result["suggestion"] == 2
+    assert "suggested number of states: 2" in said.err
+    assert "suggested number of states: 2" in (tmp_path / "report.txt").read_text()
+    assert result["table"][0]["n_states"] == 2
+    assert main(["scan", *arrays, *options]) == 2
+    assert "exists; choose another folder" in capsys.readouterr().err
