@@ -307,8 +307,8 @@ def _finish(
 ) -> list[Candidate]:
     """Polish the best candidate on all windows to the requested gap; if it loses a state, take the next.
 
-    Should no finalist keep its states, those dropped before for their score come to their turn; and a finalist with a
-    state rarer than asked for is better than none.
+    Should no finalist keep its states, those dropped before for their score come to their turn. A state rarer than
+    asked for is better than none: the first such finalist is kept, and no other is polished in its place.
     """
     settings, n_windows = problem.settings, problem.data.n_windows
     finalists = [replace(c, fate="finalist") for c in alive]
