@@ -1,4 +1,4 @@
-"""``m3c-md demo``: the paper's Model I, found again."""
+"""``m3c-md demo``: from the shipped trajectory files of alanine dipeptide to states, and how PCCA+ does on them."""
 
 from __future__ import annotations
 
@@ -7,82 +7,129 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from m3c_md.cli.console import Console
+from m3c_md.cli.fit import FEATURES, MODEL, brief_list, write_labels, write_structures
+from m3c_md.cli.output import OutputFolder, add_output_options
+from m3c_md.cli.report import data_lines, draw_ramachandran, report_text, table_lines, warn_of_methods
+from m3c_md.cli.trajectories import Trajectories, load_trajectories, whole_number
+
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from m3c_md.clustering.margin_model import M3CModel
+    from m3c_md.validation.comparison import Comparison
 
-DEMO_FILES = ("decomposition.png", "labels.npy", "candidates.csv")
+N_STATES = 3
+MICROSTATES = (100, 200, 500)
+STRUCTURES_PER_STATE = 10
+DEMO_FILES = (
+    *("ramachandran.png", "implied_timescales.png", "metastability.png", "search.png"),
+    *(MODEL, FEATURES, "labels/*.npy", "structures/state_*.pdb", "table.csv", "report.txt"),
+)
 
 
 def add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
     demo = commands.add_parser(
         "demo",
-        help="fit the paper's Model I and draw its decomposition",
-        description="Simulate the paper's Model I (10 trajectories of 80 time units), find its three metastable "
-        "states, compare with the exact optimum and draw the result.",
+        help="the main job on shipped data: states of alanine dipeptide, beside those of PCCA+",
+        description="Find the three states of alanine dipeptide in the two trajectory files that ship with the "
+        "package, and judge them and those of PCCA+ on the eighteen other trajectories. Takes less than a minute.",
     )
-    demo.add_argument("--out", type=Path, default=Path("m3c-demo"), help="folder to write to (default: %(default)s)")
-    demo.add_argument("--seed", type=int, default=0, help="seed of simulation and fit (default: %(default)s)")
-    demo.add_argument("--force", action="store_true", help="overwrite the demo's files in an existing folder")
-    demo.set_defaults(run=lambda options, _console: run_demo(options))
+    add_output_options(demo, default=Path("m3c-demo"))
+    demo.add_argument("--seed", type=int, default=0, help="same seed, same answer (default: %(default)s)")
+    demo.add_argument(
+        "--jobs", type=whole_number(1), metavar="N", help="processes to spread the work over (default: all cores)"
+    )
+    demo.set_defaults(run=run_demo)
 
 
-def run_demo(options: argparse.Namespace) -> int:
-    """Fit Model I, print what was found, and write a picture, the labels and the table of candidates."""
-    out: Path = options.out
-    existing = [name for name in DEMO_FILES if (out / name).exists()]
-    if existing and not options.force:
-        raise FileExistsError(f"{out / existing[0]} exists; choose another folder with --out or overwrite with --force")
-    out.mkdir(parents=True, exist_ok=True)
-
-    import numpy as np
+def run_demo(options: argparse.Namespace, console: Console) -> int:
+    """Read, fit, compare, and write everything down."""
     from tqdm import tqdm
 
-    from m3c_md import M3C
-    from m3c_md.systems import MODEL_I, exact_reference, simulate
+    from m3c_md.data import alanine_dipeptide
 
-    print("Simulating Model I: 10 trajectories of 80 time units, a frame every 0.2 ...", flush=True)
-    trajectories = simulate(MODEL_I, np.random.default_rng(options.seed))
     began = time.perf_counter()
-    model = M3C(MODEL_I.n_states, random_state=options.seed, progress=tqdm).fit_fetch(trajectories)
-    seconds = time.perf_counter() - began
-    reference = exact_reference(MODEL_I)
-    best = reference.metastability(reference.best_partition(MODEL_I.n_states, MODEL_I.interval), MODEL_I.interval)
-    found = reference.metastability(model.transform(reference.points), MODEL_I.interval)
+    with OutputFolder(options.out, DEMO_FILES, force=options.force) as folder:
+        from m3c_md import compare
 
-    n_frames = sum(len(x) for x in trajectories)
-    print(f"\nM3C found {model.n_states} states in {n_frames} frames in {seconds:.1f} s:")
-    for state, share in enumerate(model.populations):
-        print(f"  state {state}: {share:6.1%} of the frames")
-    print(f"  objective {model.objective:.4f}, certified to within {model.gap:.0e} of the optimum for its labels")
-    print(f"  metastability Q = {found:.4f} (exact; the best possible partition has {best:.4f})")
-    _write_demo(out, model, trajectories)
-    print(f"\nLook at {out / 'decomposition.png'}; labels.npy and candidates.csv are beside it.")
+        shipped = alanine_dipeptide()
+        files = shipped.trajectory_files
+        console.say(f"Alanine dipeptide in implicit solvent: {shipped}.")
+        data = load_trajectories(
+            argparse.Namespace(
+                files=[str(path) for path in files],
+                top=str(shipped.topology_file),
+                dihedrals=["phi", "psi"],
+                residues=None,
+                jobs=options.jobs,
+            )
+        )
+        for line in data_lines(data):
+            console.say(line)
+        console.say(f"\nFitting M3C and PCCA+ to these, judging on the other {len(shipped.angles) - len(files)} ...")
+        comparison = compare(
+            data.features,
+            N_STATES,
+            test=shipped.features[len(files) :],
+            methods=("m3c", "pcca+"),
+            n_microstates=MICROSTATES,
+            dt=shipped.dt,
+            unit=shipped.unit,
+            random_state=options.seed,
+            n_jobs=options.jobs,
+            progress=tqdm,
+        )
+        warn_of_methods(console, comparison.table["warnings"].to_dict())
+        model: M3CModel = comparison.models["M3C"]
+        body = _findings(comparison, model)
+        for line in ["", *body]:
+            console.say(line)
+        _write(folder, comparison, model, data)
+        seconds = time.perf_counter() - began
+        folder.text("report.txt", report_text(options, console, data, body, seconds))
+    console.say(f"\nWritten to {options.out} in {seconds:.1f} s: {brief_list(folder.names())}")
+    console.say(f"Look at {options.out / 'ramachandran.png'} first, then at {options.out / 'structures'}.")
+    console.result(
+        {
+            "command": "demo",
+            "table": comparison.table.drop(columns="warnings").reset_index().to_dict("records"),
+            "populations": model.populations,
+            "gap": model.gap,
+            "warnings": console.warnings,
+            "out": str(options.out),
+            "written": folder.names(),
+            "seconds": seconds,
+        }
+    )
     return 0
 
 
-def _write_demo(out: Path, model: M3CModel, trajectories: list[NDArray[np.float64]]) -> None:
-    """Write each file under a temporary name first, so that no half file is left behind."""
+def _findings(comparison: Comparison, model: M3CModel) -> list[str]:
+    lines = [f"M3C found {model.n_states} states:"]
+    lines += [f"  state {state}: {share:6.1%} of the frames" for state, share in enumerate(model.populations)]
+    lines += [
+        f"  objective {model.objective:.4f}, certified to within {model.gap:.0e} of the optimum for its labels",
+        "",
+    ]
+    lag = f"{comparison.lagtime * comparison.dt:g} {comparison.unit}"
+    lines += [f"On the trajectories that were not fitted, at lag time {lag} (Q: metastability, at most {N_STATES}):"]
+    return [*lines, *table_lines(comparison.table.drop(columns="warnings"))]
+
+
+def _write(folder: OutputFolder, comparison: Comparison, model: M3CModel, data: Trajectories) -> None:
+    """What matters most is written first."""
     import matplotlib
 
     matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-    import numpy as np
+    from m3c_md.plots import plot_search
 
-    from m3c_md.plots import plot_candidates, plot_decomposition
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10.0, 4.2), layout="constrained")
-    plot_decomposition(model, trajectories, ax=left)
-    left.set_title("Model I: three metastable states")
-    plot_candidates(model, ax=right)
-    right.set_title("the search: every start and bandwidth")
-    figure.savefig(out / ".part.png", dpi=150)
-    plt.close(figure)
-    (out / ".part.png").replace(out / "decomposition.png")
-    np.save(out / ".part.npy", np.stack(model.transform(trajectories)))
-    (out / ".part.npy").replace(out / "labels.npy")
-    model.candidates.to_csv(out / ".part.csv", index=False)
-    (out / ".part.csv").replace(out / "candidates.csv")
+    write_labels(folder, data, model.transform(data.features))
+    folder.text(FEATURES, data.settings.to_json())
+    with folder.writing(MODEL) as path:
+        model.save(path)
+    folder.table("table.csv", comparison.table)
+    folder.picture("ramachandran.png", draw_ramachandran(comparison.models, data))
+    folder.picture("implied_timescales.png", comparison.plot_timescales())
+    folder.picture("metastability.png", comparison.plot_metastability())
+    folder.picture("search.png", plot_search(model))
+    write_structures(folder, model, data, STRUCTURES_PER_STATE)

@@ -82,10 +82,10 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
             console.say(line)
         _write_pictures(folder, model, data, timescales)
         if data.settings.dihedrals is not None and options.structures:
-            _write_structures(folder, model, data, options)
+            write_structures(folder, model, data, options.structures)
         seconds = time.perf_counter() - began
         folder.text("report.txt", report_text(options, console, data, body, seconds))
-    console.say(f"\nWritten to {options.out} in {seconds:.1f} s: {_brief_list(folder.names())}")
+    console.say(f"\nWritten to {options.out} in {seconds:.1f} s: {brief_list(folder.names())}")
     at_lag = _at_lag(timescales, model.lagtime)
     console.result(
         {
@@ -169,15 +169,15 @@ def _write_pictures(folder: OutputFolder, model: M3CModel, data: Trajectories, t
     folder.picture("search.png", plot_search(model))
 
 
-def _write_structures(folder: OutputFolder, model: M3CModel, data: Trajectories, options: argparse.Namespace) -> None:
+def write_structures(folder: OutputFolder, model: M3CModel, data: Trajectories, n_structures: int) -> None:
     """Write the frames deepest inside each state, deepest first, with all atoms of the files."""
     import mdtraj as md
     from tqdm import tqdm
 
     from m3c_md.features.files import read_topology
 
-    topology = read_topology(options.top, data.files)
-    samples = model.sample(data.features, options.structures)
+    topology = read_topology(data.top, data.files)
+    samples = model.sample(data.features, n_structures)
     with silent_standard_output(), tqdm(total=sum(map(len, samples)), desc="structures") as bar:
         for state, chosen in enumerate(samples):
             frames = []
@@ -189,7 +189,7 @@ def _write_structures(folder: OutputFolder, model: M3CModel, data: Trajectories,
                 md.join(frames, check_topology=False).save_pdb(str(path))
 
 
-def _brief_list(names: list[str]) -> str:
+def brief_list(names: list[str]) -> str:
     """Names of files, those of a folder as one."""
     folders: dict[str, int] = {}
     for name in names:

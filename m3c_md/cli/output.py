@@ -17,10 +17,18 @@ if TYPE_CHECKING:
 RESOLUTION = 150
 
 
-def add_output_options(parser: argparse.ArgumentParser) -> None:
+def add_output_options(parser: argparse.ArgumentParser, default: Path | None = None) -> None:
     """Where results go and how they are told."""
     group = parser.add_argument_group("output")
-    group.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write to")
+    usually = "" if default is None else " (default: %(default)s)"
+    group.add_argument(
+        "--out",
+        type=Path,
+        required=default is None,
+        default=default,
+        metavar="DIR",
+        help=f"folder to write to{usually}",
+    )
     group.add_argument("--force", action="store_true", help="replace the results of this command in an existing DIR")
     group.add_argument("--json", action="store_true", help="print one JSON object; all else goes to standard error")
 

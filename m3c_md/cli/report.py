@@ -1,8 +1,9 @@
-"""What is said about data in every report, and the map of states that molecules with one φ and one ψ get."""
+"""What is said about data and methods in every report, and the map of states for molecules with one φ and one ψ."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from m3c_md.cli.console import Console
@@ -82,3 +83,25 @@ def draw_ramachandran(models: Any, data: Trajectories) -> Any:
         return features
 
     return plot_ramachandran(models, data.features, angles, embed=embed if len(columns) == 4 else None, unit="radians")
+
+
+def table_lines(table: Any) -> list[str]:
+    """Table as text; each value with its spread in one column, so that it fits a terminal."""
+    shown = table.copy()
+    shown["populations"] = [" ".join(f"{share:.3f}" for share in shares) for shares in shown["populations"]]
+    for name in [name for name in table.columns if f"{name} ±" in table.columns]:
+        pairs = zip(table[name], table[f"{name} ±"], strict=True)
+        shown[name] = [f"{mean:.4g} ± {spread:.2g}" for mean, spread in pairs]
+        shown = shown.drop(columns=f"{name} ±")
+    text = shown.rename_axis(index=None).to_string(float_format=lambda value: f"{value:.4g}", na_rep="-")
+    return [f"  {line}" for line in str(text).splitlines()]
+
+
+def warn_of_methods(console: Console, warned: Mapping[str, str]) -> None:
+    """Say what was warned of, once for all methods that it is true of."""
+    methods: dict[str, list[str]] = {}
+    for method, text in warned.items():
+        if text:
+            methods.setdefault(text, []).append(method)
+    for text, names in methods.items():
+        console.warn(f"{', '.join(names)}: {text}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from m3c_md.cli.console import Console
 from m3c_md.cli.output import OutputFolder, add_output_options
-from m3c_md.cli.report import data_lines, draw_ramachandran, report_text
+from m3c_md.cli.report import data_lines, draw_ramachandran, report_text, table_lines, warn_of_methods
 from m3c_md.cli.trajectories import Trajectories, add_data_options, load_trajectories, time_step, whole_number
 
 # As in m3c_md.validation.methods, which is slow to import.
@@ -109,15 +109,13 @@ def run_compare(options: argparse.Namespace, console: Console) -> int:
         )
         for message in comparison.messages:
             console.warn(message)
-        for method, text in comparison.table["warnings"].items():
-            if text:
-                console.warn(f"{method}: {text}")
+        warn_of_methods(console, comparison.table["warnings"].to_dict())
         _use_files()
         folder.table("table.csv", comparison.table)
         folder.table("splits.csv", comparison.splits.set_index("method"))
         table = comparison.table.drop(columns="warnings")
         body = [f"{options.n_states} states at lag time {options.lag * dt:g} {unit}, on held-out trajectories:"]
-        body += _table_lines(table)
+        body += table_lines(table)
         _say(console, body)
         folder.picture("metastability.png", comparison.plot_metastability())
         folder.picture("implied_timescales.png", comparison.plot_timescales())
@@ -157,7 +155,7 @@ def run_scan(options: argparse.Namespace, console: Console) -> int:
         folder.table("table.csv", scan.table)
         table = scan.table.drop(columns="warnings")
         chosen = "none" if scan.suggestion is None else scan.suggestion
-        body = [f"M3C at lag time {options.lag * dt:g} {unit}:", *_table_lines(table)]
+        body = [f"M3C at lag time {options.lag * dt:g} {unit}:", *table_lines(table)]
         body += ["", f"suggested number of states: {chosen}", scan.reason]
         _say(console, body)
         folder.picture("scan.png", scan.plot())
@@ -186,18 +184,6 @@ def _say(console: Console, lines: list[str]) -> None:
     console.say()
     for line in lines:
         console.say(line)
-
-
-def _table_lines(table: Any) -> list[str]:
-    """Table as text; each value with its spread in one column, so that it fits a terminal."""
-    shown = table.copy()
-    shown["populations"] = [" ".join(f"{share:.3f}" for share in shares) for shares in shown["populations"]]
-    for name in [name for name in table.columns if f"{name} ±" in table.columns]:
-        pairs = zip(table[name], table[f"{name} ±"], strict=True)
-        shown[name] = [f"{mean:.4g} ± {spread:.2g}" for mean, spread in pairs]
-        shown = shown.drop(columns=f"{name} ±")
-    text = shown.rename_axis(index=None).to_string(float_format=lambda value: f"{value:.4g}", na_rep="-")
-    return [f"  {line}" for line in str(text).splitlines()]
 
 
 def _records(table: Any) -> list[dict[str, Any]]:

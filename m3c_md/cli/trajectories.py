@@ -39,7 +39,14 @@ def whole_number(least: int) -> Callable[[str], int]:
     return convert
 
 
-def _positive_number(text: str) -> float:
+def positive_number(text: str) -> float:
+    """Argument type: a positive number.
+
+    Examples
+    --------
+    >>> positive_number("0.5")
+    0.5
+    """
     try:
         number = float(text)
     except ValueError:
@@ -86,7 +93,7 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--dt",
-        type=_positive_number,
+        type=positive_number,
         metavar="X",
         help="time between two frames of the files (without it, times are in frames)",
     )
