@@ -14,10 +14,10 @@ from m3c_md.exceptions import InputError
 FloatArray = NDArray[np.float64]
 
 
-def as_trajectory(data: Any, name: str = "data") -> FloatArray:
+def as_trajectory(data: Any, name: str = "data", first: int = 0) -> FloatArray:
     """Turn one array-like or DataFrame into a finite float64 array of shape (n_frames, n_columns).
 
-    Nothing is copied if ``data`` is such an array already.
+    Nothing is copied if ``data`` is such an array already. Messages count frames from ``first`` on.
 
     Examples
     --------
@@ -53,7 +53,8 @@ def as_trajectory(data: Any, name: str = "data") -> FloatArray:
     if suspicious and not np.isfinite(trajectory).all():
         frame, column = np.argwhere(~np.isfinite(trajectory))[0]
         raise InputError(
-            f"{name} holds {trajectory[frame, column]} at frame {frame}, column {column}; remove or repair such frames"
+            f"{name} holds {trajectory[frame, column]} at frame {first + frame}, column {column}; remove or repair "
+            "such frames"
         )
     return trajectory
 
@@ -74,14 +75,60 @@ def as_trajectories(data: Any, n_columns: int | None = None) -> list[FloatArray]
         trajectories = [as_trajectory(x, f"trajectory {i}") for i, x in enumerate(data)]
     else:
         trajectories = [as_trajectory(data)]
-    wanted = trajectories[0].shape[1] if n_columns is None else n_columns
-    for i, x in enumerate(trajectories):
-        if x.shape[1] != wanted:
+    check_columns([x.shape[1] for x in trajectories], n_columns)
+    return trajectories
+
+
+def as_frame_arrays(data: Any, n_columns: int | None = None) -> list[Any]:
+    """Trajectories as they are, checked for shape and type but not read: their frames are for slicing later.
+
+    Anything with ``shape``, ``dtype`` and slices will do (numpy arrays and memory maps, h5py, zarr, dask); what has not
+    is turned into an array by `as_trajectory`.
+
+    Examples
+    --------
+    >>> [x.shape for x in as_frame_arrays([np.zeros((3, 2), dtype=np.float32)])]
+    [(3, 2)]
+    """
+    if not is_list_of_arrays(data) and not _is_sliceable(data):
+        return list(as_trajectories(data, n_columns))
+    given = list(data) if is_list_of_arrays(data) else [data]
+    names = [f"trajectory {i}" for i in range(len(given))] if is_list_of_arrays(data) else ["data"]
+    arrays = [
+        _checked_shape(x, n) if _is_sliceable(x) else as_trajectory(x, n) for x, n in zip(given, names, strict=True)
+    ]
+    if not arrays:
+        return list(as_trajectories(data))
+    check_columns([_width(x) for x in arrays], n_columns)
+    return arrays
+
+
+def check_columns(widths: Sequence[int], n_columns: int | None) -> None:
+    """Refuse trajectories whose numbers of columns differ from each other, or from those of a model."""
+    wanted = widths[0] if n_columns is None else n_columns
+    for i, width in enumerate(widths):
+        if width != wanted:
             source = "trajectory 0 has" if n_columns is None else "the model was fitted to"
             raise InputError(
-                f"trajectory {i} has {x.shape[1]} columns, but {source} {wanted}; featurise all trajectories alike"
+                f"trajectory {i} has {width} columns, but {source} {wanted}; featurise all trajectories alike"
             )
-    return trajectories
+
+
+def _is_sliceable(data: Any) -> bool:
+    """Whether ``data`` is an array that can be read in parts; DataFrames and masked arrays are not taken for one."""
+    if np.ma.isMaskedArray(data) or not all(hasattr(data, name) for name in ("shape", "dtype", "__getitem__")):
+        return False
+    return not hasattr(data, "iloc")
+
+
+def _checked_shape(data: Any, name: str) -> Any:
+    if np.dtype(data.dtype).kind not in "fiub" or len(data.shape) not in (1, 2) or 0 in data.shape:
+        as_trajectory(np.empty(data.shape if len(data.shape) else (), dtype=data.dtype), name)  # raises what is wrong
+    return data
+
+
+def _width(data: Any) -> int:
+    return int(data.shape[1]) if len(data.shape) > 1 else 1
 
 
 def is_list_of_arrays(data: Any) -> bool:

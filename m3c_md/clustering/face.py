@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -21,6 +21,7 @@ from m3c_md.clustering.lumped import (
 from m3c_md.clustering.model_file import Contents, save_model
 from m3c_md.exceptions import InputError, M3CWarning, ShortTrajectoryWarning
 from m3c_md.inputs import (
+    as_frame_arrays,
     as_time_lagged_pair,
     as_trajectories,
     as_trajectory,
@@ -68,6 +69,10 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
         """Scores of some frames, (n_frames, n_states)."""
         raise NotImplementedError
 
+    def _states(self, frames: FloatArray) -> NDArray[np.intp]:
+        """State of some frames."""
+        return np.asarray(self._scores(frames).argmax(axis=1))
+
     def transform(self, data: Any) -> Any:
         """State of every frame.
 
@@ -80,7 +85,7 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
         -------
         (n_frames,) int32 array, or list of them
         """
-        return self._each(data, lambda x: self._scores(x).argmax(axis=1).astype(np.int32))
+        return self._each(data, lambda x: self._states(x).astype(np.int32))
 
     def decision_function(self, data: Any) -> Any:
         """Scores of all states, (n_frames, n_states); the largest decides."""
@@ -195,12 +200,17 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
 
     def _each(self, data: Any, function: Callable[[FloatArray], NDArray[Any]]) -> Any:
         """Apply a function of frames to one trajectory or to each of several, some frames at a time."""
-        trajectories = as_trajectories(data, self.n_columns)
+        several = is_list_of_arrays(data)
+
+        def blocks(x: Any, name: str) -> Iterator[NDArray[Any]]:
+            for first in range(0, len(x), FRAMES_AT_ONCE):
+                yield function(as_trajectory(x[first : first + FRAMES_AT_ONCE], name, first))
+
         results = [
-            np.concatenate([function(x[i : i + FRAMES_AT_ONCE]) for i in range(0, len(x), FRAMES_AT_ONCE)])
-            for x in trajectories
+            np.concatenate(list(blocks(x, f"trajectory {i}" if several else "data")))
+            for i, x in enumerate(as_frame_arrays(data, self.n_columns))
         ]
-        return results if is_list_of_arrays(data) else results[0]
+        return results if several else results[0]
 
     def __repr__(self) -> str:
         shares = ", ".join(f"{p:.3g}" for p in self.populations)
@@ -276,15 +286,19 @@ def transition_pairs(data: Any, lagtime: Any) -> tuple[WindowSet, list[Note]]:
     lag = check_integer("lagtime", lagtime, 1)
     if is_pair(data):
         return windows_of_pairs(*as_time_lagged_pair(data)), []
-    trajectories = as_trajectories(data)
+    kept, notes = with_windows(as_trajectories(data), lag)
+    return windows_of_trajectories(kept, lag), notes
+
+
+def with_windows(trajectories: list[Any], lag: int) -> tuple[list[Any], list[Note]]:
+    """Trajectories that are longer than the lag time, and a note where some are not."""
     kept = long_enough(trajectories, lag)
     n_short = len(trajectories) - len(kept)
     note = (
         f"{n_short} of {len(trajectories)} trajectories have no more than lagtime={lag} frames and take no "
         "part in the fit; choose a shorter lag time to use them"
     )
-    notes: list[Note] = [(note, ShortTrajectoryWarning)] if n_short else []
-    return windows_of_trajectories(kept, lag), notes
+    return kept, [(note, ShortTrajectoryWarning)] if n_short else []
 
 
 def single_frames(data: Any) -> WindowSet:

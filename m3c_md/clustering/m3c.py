@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, get_args
 
-from m3c_md.clustering.face import Note, transition_pairs
+from m3c_md.clustering.face import Note, transition_pairs, with_windows
 from m3c_md.clustering.margin_model import M3CModel
 from m3c_md.clustering.margin_search import PAPER_SETTINGS, MarginEstimator
-from m3c_md.inputs import check_flag
+from m3c_md.inputs import as_frame_arrays, check_flag, check_integer
 from m3c_md.optimize.feature_map import FeatureKind
 from m3c_md.search.problem import BandwidthStart, ColumnScale, SearchProblem, SharedStart
 from m3c_md.search.selection import Candidate, Selection
+from m3c_md.search.source import LocalSource
 from m3c_md.search.windows import WindowSet
 
 
@@ -57,6 +58,9 @@ class M3C(MarginEstimator):
         Limit r_max on the rounds of the local search.
     tolerance : int, default=0
         The local search ends when no more than this many labels change in a round (α_H of the paper).
+    gap : float, default=0.01
+        Largest relative duality gap of the rule for its labels, on all data. Up to 20,000 transition pairs it is 1e-4
+        or less in any case.
     scale : "standard" or "none"
         Whether to divide each column by its standard deviation first.
     random_state : None, int or numpy.random.Generator
@@ -104,6 +108,7 @@ class M3C(MarginEstimator):
         n_coarse: int = 30,
         max_iterations: int = 100,
         tolerance: int = 0,
+        gap: float = 1e-2,
         scale: ColumnScale = "standard",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -123,6 +128,7 @@ class M3C(MarginEstimator):
         self.n_coarse = n_coarse
         self.max_iterations = max_iterations
         self.tolerance = tolerance
+        self.gap = gap
         self.scale = scale
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -138,6 +144,11 @@ class M3C(MarginEstimator):
 
     def _windows(self, data: Any) -> tuple[WindowSet, list[Note]]:
         return transition_pairs(data, self.lagtime)
+
+    def _source(self, data: Any) -> tuple[LocalSource, list[Note]]:
+        lag = check_integer("lagtime", self.lagtime, 1)
+        kept, notes = with_windows(as_frame_arrays(data), lag)
+        return LocalSource(kept, lag), notes
 
     def _reweighted(self) -> bool:
         return check_flag("reweight", self.reweight)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 
+# Error of a feature in single precision, with a wide margin: the angle that its cosine is taken of may be large.
+SINGLE_ROUNDING = 1e-4
+
 
 class MarginModel(StateModel):
     """States as a decision rule: state = argmax_k (w_k · φ(x) + b_k), ordered by falling population.
@@ -94,6 +97,19 @@ class MarginModel(StateModel):
 
     def _scores(self, frames: FloatArray) -> FloatArray:
         return self.rule.scores(self.feature_map(frames)).T
+
+    def _states(self, frames: FloatArray) -> NDArray[np.intp]:
+        """States by single precision, several times as fast, and by double precision where rounding could decide."""
+        with np.errstate(over="ignore", invalid="ignore"):  # what single precision cannot hold is in doubt
+            scores = self.rule.scores(self.feature_map(frames, np.float32))
+        states: NDArray[np.intp] = np.asarray(scores.argmax(axis=0))
+        top = np.partition(scores, -2, axis=0)[-2:]
+        # Sums of as many rounded terms as there are features, each no larger than its weight.
+        doubt = SINGLE_ROUNDING * float(np.abs(self.rule.weights).sum(axis=1).max() + np.abs(self.rule.bias).max())
+        close = np.flatnonzero(~(top[1] - top[0] > doubt))
+        if len(close):
+            states[close] = self._scores(frames[close]).argmax(axis=1)
+        return states
 
     def memberships(self, data: Any) -> Any:
         """Soft assignment, (n_frames, n_states); rows are not negative and sum to 1.

@@ -31,22 +31,25 @@ from m3c_md.inputs import (
 )
 from m3c_md.optimize.feature_map import FeatureKind
 from m3c_md.optimize.labels import class_bounds
-from m3c_md.search.candidates import search_until_populated
+from m3c_md.search.candidates import SEARCHED, STREAMED, search_until_populated
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.problem import ColumnScale, SearchProblem, default_bandwidths, prepare_problem
 from m3c_md.search.selection import Candidate, Selection, close_rival
-from m3c_md.search.windows import WindowSet
+from m3c_md.search.source import LocalSource, sample_windows
+from m3c_md.search.windows import WindowSet, equally_spaced
 
 IntArray = NDArray[np.intp]
 # A rival decomposition whose score is within this share of the winner's is worth a warning.
 CLOSE_SCORE = 0.02
+# The paper's start, for which all candidates see all windows.
+LITERAL = "relaxation-literal"
 # The paper's settings that differ from the defaults of both methods.
 PAPER_SETTINGS: dict[str, Any] = {
     "bandwidth": tuple(2.0**j for j in range(-4, 5)),
     "n_features": 50,
     "features": "fourier",
     "regularization": 0.01,
-    "starts": ("relaxation-literal",),
+    "starts": (LITERAL,),
     "selection": "objective",
     "scale": "none",
 }
@@ -68,6 +71,7 @@ class MarginEstimator(StateEstimator):
     n_coarse: int
     max_iterations: int
     tolerance: int
+    gap: float
     scale: ColumnScale
     random_state: Any
     n_jobs: int | None
@@ -75,6 +79,10 @@ class MarginEstimator(StateEstimator):
 
     def _windows(self, data: Any) -> tuple[WindowSet, list[Note]]:
         """Windows of the data, and what there is to say about them."""
+        raise NotImplementedError
+
+    def _source(self, data: Any) -> tuple[LocalSource, list[Note]]:
+        """Data as blocks of frames that are read when they are needed, and what there is to say about them."""
         raise NotImplementedError
 
     def _reweighted(self) -> bool:
@@ -104,11 +112,12 @@ class MarginEstimator(StateEstimator):
         self
         """
         del y
-        windows, notes = self._windows(data)
-        settings = self._settings(windows.n_windows)
+        windows, source, first_frames, n_frames, notes = self._searched(data)
+        settings = self._settings(windows.n_windows if source is None else source.n_windows)
         check_distinct(windows, settings.n_states)
-        starts = self._checked_starts(windows, 0 if is_pair(data) else self._shortest())
+        starts = self._checked_starts(first_frames, n_frames, 0 if is_pair(data) else self._shortest())
         bandwidths = self._bandwidths()
+        gap = check_range("gap", self.gap, 1e-12, 0.1)
         names = tuple(start if isinstance(start, str) else "labels" for start in starts)
         rng = check_random_state(self.random_state)
         n_jobs = check_jobs(self.n_jobs)
@@ -125,6 +134,7 @@ class MarginEstimator(StateEstimator):
                 scale=self.scale,
                 reweight=self._reweighted(),
                 n_coarse=check_integer("n_coarse", self.n_coarse, settings.n_states),
+                source=source,
             )
             candidates, used = search_until_populated(
                 problem,
@@ -132,12 +142,29 @@ class MarginEstimator(StateEstimator):
                 starts,
                 selection=self.selection,
                 seed=int(rng.integers(2**63)),
-                halving="relaxation-literal" not in names,
+                gap=gap,
+                halving=self._halving(),
                 n_jobs=n_jobs,
                 report=lambda share: bar(max(0, int(100 * share) - int(bar.progress_bar.n))),
             )
         self._keep(self._model_of(problem, candidates), [*notes, *_doubts(candidates, settings, used)])
         return self
+
+    def _halving(self) -> bool:
+        """Whether most candidates are judged on samples; the paper's own start is not."""
+        given = _as_list(self.starts)
+        return not (isinstance(given, list | tuple) and any(isinstance(s, str) and s == LITERAL for s in given))
+
+    def _searched(self, data: Any) -> tuple[WindowSet, LocalSource | None, IntArray, int, list[Note]]:
+        """Windows to search in, all data as a source (if they are many), first frame of each window, frames, notes."""
+        if not is_pair(data) and self._halving():
+            source, notes = self._source(data)
+            if source.n_windows > STREAMED:
+                chosen = equally_spaced(source.n_windows, SEARCHED)
+                windows = sample_windows(source, chosen, source.horizon)
+                return windows, source, source.first_frames(chosen), source.n_frames, notes
+        windows, notes = self._windows(data)
+        return windows, None, windows.windows[0], len(windows.frames), notes
 
     def _settings(self, n_windows: int) -> SearchSettings:
         n_states = check_integer("n_states", self.n_states, 2)
@@ -167,8 +194,8 @@ class MarginEstimator(StateEstimator):
             raise InputError("bandwidth is empty; give 'auto', a number or several")
         return sorted({check_positive("bandwidth", value) for value in values})
 
-    def _checked_starts(self, windows: WindowSet, shortest: int) -> list[str | IntArray]:
-        given = [self.starts] if isinstance(self.starts, str) else self.starts
+    def _checked_starts(self, first_frames: IntArray, n_frames: int, shortest: int) -> list[str | IntArray]:
+        given = _as_list(self.starts)
         if not isinstance(given, list | tuple) or len(given) == 0:
             raise InputError(f"starts={self.starts!r:.40} must name at least one of {', '.join(self.KNOWN_STARTS)}")
         checked: list[str | IntArray] = []
@@ -177,11 +204,15 @@ class MarginEstimator(StateEstimator):
                 check_choice("starts", start, self.KNOWN_STARTS)
                 checked.append(start)
             else:
-                checked.append(_window_labels(start, windows, shortest, self.n_states))
+                checked.append(_window_labels(start, first_frames, n_frames, shortest, self.n_states))
         return checked
 
 
-def _window_labels(start: Any, windows: WindowSet, shortest: int, n_states: int) -> IntArray:
+def _as_list(starts: Any) -> Any:
+    return [starts] if isinstance(starts, str) else starts
+
+
+def _window_labels(start: Any, first_frames: IntArray, n_frames: int, shortest: int, n_states: int) -> IntArray:
     """Turn state trajectories given as a start into labels of the windows (those of their first frames)."""
     parts = start if is_list_of_arrays(start) else [start]
     arrays = [np.asarray(part) for part in parts]
@@ -189,7 +220,6 @@ def _window_labels(start: Any, windows: WindowSet, shortest: int, n_states: int)
         raise InputError("a start that is not a name must be integer states, one 1-d array per trajectory")
     # Trajectories too short for the lag time take no part in the fit, nor do their states.
     states = np.concatenate([a for a in arrays if len(a) > shortest] or [np.empty(0, dtype=int)])
-    n_frames = len(windows.frames)
     if len(states) != n_frames:
         raise InputError(f"a start has {len(states)} states for {n_frames} frames; give every frame a state")
     found = np.unique(states)
@@ -197,7 +227,7 @@ def _window_labels(start: Any, windows: WindowSet, shortest: int, n_states: int)
         raise InputError(
             f"a start has the states {found[:10].tolist()}, but n_states={n_states} needs all of 0 to {n_states - 1}"
         )
-    return np.asarray(states[windows.windows[0]], dtype=np.intp)
+    return np.asarray(states[first_frames], dtype=np.intp)
 
 
 def _doubts(candidates: Sequence[Candidate], asked: SearchSettings, used: SearchSettings) -> list[Note]:

@@ -8,9 +8,11 @@ from typing import Any
 from m3c_md.clustering.face import Note, single_frames
 from m3c_md.clustering.margin_model import MMCModel
 from m3c_md.clustering.margin_search import PAPER_SETTINGS, MarginEstimator
+from m3c_md.inputs import as_frame_arrays
 from m3c_md.optimize.feature_map import FeatureKind
 from m3c_md.search.problem import ColumnScale, SearchProblem
 from m3c_md.search.selection import Candidate, Selection
+from m3c_md.search.source import LocalSource
 from m3c_md.search.windows import WindowSet
 
 
@@ -58,6 +60,7 @@ random_state, n_jobs, progress
         n_coarse: int = 30,
         max_iterations: int = 100,
         tolerance: int = 0,
+        gap: float = 1e-2,
         scale: ColumnScale = "standard",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -75,6 +78,7 @@ random_state, n_jobs, progress
         self.n_coarse = n_coarse
         self.max_iterations = max_iterations
         self.tolerance = tolerance
+        self.gap = gap
         self.scale = scale
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -87,6 +91,9 @@ random_state, n_jobs, progress
 
     def _windows(self, data: Any) -> tuple[WindowSet, list[Note]]:
         return single_frames(data), []
+
+    def _source(self, data: Any) -> tuple[LocalSource, list[Note]]:
+        return LocalSource(as_frame_arrays(data), lagtime=1, n_slices=1), []
 
     def _reweighted(self) -> bool:
         return False

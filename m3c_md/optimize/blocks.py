@@ -5,13 +5,15 @@ A block may come from memory, from a re-read chunk or from a remote worker; only
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from m3c_md.optimize.kernels import compiled
 from m3c_md.optimize.window_loss import (
     SmoothedLine,
     label_costs,
@@ -34,13 +36,14 @@ class WindowBlock:
     Attributes
     ----------
     features : (n_frames, n_features) array
+        In single precision, sums over the block are too; sums over blocks are always in double precision.
     windows : (n_slices, n_windows) array
         Row numbers in ``features``.
     weights : (n_windows,) array
         c_n; over all blocks of a problem they sum to one.
     """
 
-    features: FloatArray
+    features: NDArray[np.floating]
     windows: IntArray
     weights: FloatArray
 
@@ -61,9 +64,10 @@ class Rule:
     weights: FloatArray
     bias: FloatArray
 
-    def scores(self, features: FloatArray) -> FloatArray:
+    def scores(self, features: NDArray[np.floating]) -> FloatArray:
         """Decision function of every frame, (n_states, n_frames)."""
-        values: FloatArray = self.weights @ features.T
+        # In this order and copied, the long and thin product takes half the time.
+        values = np.asarray((features @ self.weights.T.astype(features.dtype)).T, dtype=np.float64, order="C")
         values += self.bias[:, None]
         return values
 
@@ -117,9 +121,7 @@ def class_sums(blocks: Blocks, labels: IntArray, n_states: int) -> ClassSums:
     for block, own in _with_labels(blocks, labels):
         n_slices = len(block.windows)
         shares += np.bincount(own, weights=block.weights, minlength=n_states)
-        onehot = np.zeros((n_states, len(own)))
-        onehot[own, np.arange(len(own))] = block.weights
-        part = _frame_sums(block, np.broadcast_to(onehot, (n_slices, *onehot.shape))) @ block.features
+        part = times_features(frame_votes(block, own, n_states), block)
         features = part if features is None else features + part
     if features is None:
         raise ValueError("no blocks: the problem has no data")
@@ -167,7 +169,7 @@ def pass_sums(
     """Evaluate losses and gradient of the smoothed empirical risk at ``rule``, whose ``scores`` may be known."""
     known = frame_scores(blocks, rule) if scores is None else scores
     parts = [
-        _block_sums(block, own, values, smoothing)
+        block_sums(block, own, values, smoothing)
         for (block, own), values in zip(_with_labels(blocks, labels), known, strict=True)
     ]
     return PassSums(
@@ -181,6 +183,18 @@ def pass_sums(
     )
 
 
+def frame_votes(block: WindowBlock, labels: IntArray, n_states: int) -> FloatArray:
+    """Add up per frame the weights of the windows of each label that it belongs to, (n_states, n_frames)."""
+    loops = compiled()
+    if loops is not None:
+        totals = np.zeros((n_states, len(block.features)))
+        loops.frame_sum_loop(block.windows, block.weights, labels, totals)
+        return totals
+    onehot = np.zeros((n_states, len(labels)))
+    onehot[labels, np.arange(len(labels))] = block.weights
+    return _frame_sums(block, np.broadcast_to(onehot, (len(block.windows), *onehot.shape)))
+
+
 class RiskAlongLine:
     """Derivative of the smoothed risk along ``scores + length * change``, from scores alone: no feature is touched."""
 
@@ -192,19 +206,42 @@ class RiskAlongLine:
         change: list[FloatArray],
         smoothing: float,
     ) -> None:
-        self._parts = []
-        for (block, own), values, moves in zip(_with_labels(blocks, labels), scores, change, strict=True):
-            here, there = slice_scores(values, block.windows), slice_scores(moves, block.windows)
-            self._parts.append((block.weights, SmoothedLine(here, there, own, smoothing)))
+        self._parts: list[Callable[[float], float]] = [
+            _slope_along(block, own, values, moves, smoothing)
+            for (block, own), values, moves in zip(_with_labels(blocks, labels), scores, change, strict=True)
+        ]
 
     def slope(self, length: float) -> float:
         """Derivative at ``length``."""
-        return sum(float(weights @ line.slopes(length)) for weights, line in self._parts)
+        return sum(part(length) for part in self._parts)
+
+
+def _slope_along(
+    block: WindowBlock, labels: IntArray, scores: FloatArray, change: FloatArray, smoothing: float
+) -> Callable[[float], float]:
+    """Derivative of the risk of one block as a function of the length."""
+    loops, windows, weights = compiled(), block.windows, block.weights
+    if loops is not None:
+        return lambda length: float(loops.slope_loop(scores, change, length, windows, weights, labels, smoothing))
+    line = SmoothedLine(slice_scores(scores, windows), slice_scores(change, windows), labels, smoothing)
+    return lambda length: float(weights @ line.slopes(length))
 
 
 def all_label_costs(blocks: Blocks, rule: Rule) -> FloatArray:
     """c_n H_nk for all windows and labels, (n_windows, n_states): the costs of the label step."""
-    return np.concatenate([(block.weights * label_costs(rule.window_scores(block))).T for block in blocks])
+    return np.concatenate(
+        [block.weights[:, None] * block_label_costs(block, rule.scores(block.features)) for block in blocks]
+    )
+
+
+def block_label_costs(block: WindowBlock, scores: FloatArray) -> FloatArray:
+    """Loss of the windows of a block for every label, (n_windows, n_states), from the scores of its frames."""
+    loops = compiled()
+    if loops is None:
+        return label_costs(slice_scores(scores, block.windows)).T
+    costs = np.empty((block.windows.shape[1], len(scores)))
+    loops.cost_loop(scores, block.windows, costs)
+    return costs
 
 
 def _with_labels(blocks: Blocks, labels: IntArray) -> Iterator[tuple[WindowBlock, IntArray]]:
@@ -221,7 +258,19 @@ def _with_labels(blocks: Blocks, labels: IntArray) -> Iterator[tuple[WindowBlock
         raise ValueError(f"{len(labels)} labels for blocks with {done} or more windows; give one label per window")
 
 
-def _block_sums(block: WindowBlock, labels: IntArray, scores: FloatArray, smoothing: float) -> PassSums:
+def block_sums(block: WindowBlock, labels: IntArray, scores: FloatArray, smoothing: float) -> PassSums:
+    """Sum the smoothed losses of one block, and their derivatives, from the scores of its frames."""
+    loops = compiled()
+    if loops is not None:
+        n_slices, n_windows = block.windows.shape
+        slopes = np.zeros(scores.shape)
+        curved = np.empty(n_windows, dtype=np.intp)
+        support = np.empty((n_windows, len(scores) ** n_slices), dtype=np.bool_)
+        loss, smoothed, slack, violation, n_curved = loops.pass_loop(
+            scores, block.windows, block.weights, labels, smoothing, slopes, curved, support
+        )
+        kinks = (curved[:n_curved], support[:n_curved])
+        return PassSums(loss, smoothed, slack, violation, times_features(slopes, block), slopes.sum(axis=1), (kinks,))
     losses = smoothed_losses(slice_scores(scores, block.windows), labels, smoothing)
     per_frame = _frame_sums(block, losses.slope * block.weights)
     return PassSums(
@@ -229,10 +278,16 @@ def _block_sums(block: WindowBlock, labels: IntArray, scores: FloatArray, smooth
         float(block.weights @ losses.smoothed),
         float(block.weights @ losses.slack),
         float(block.weights @ losses.violation),
-        per_frame @ block.features,
+        times_features(per_frame, block),
         per_frame.sum(axis=1),
         ((losses.curved, losses.support),),
     )
+
+
+def times_features(per_frame: FloatArray, block: WindowBlock) -> FloatArray:
+    """Sum the features of the frames with coefficients (n_states, n_frames), in the precision of the features."""
+    product = per_frame.astype(block.features.dtype, copy=False) @ block.features
+    return np.asarray(product, dtype=np.float64)
 
 
 def _frame_sums(block: WindowBlock, coefficients: FloatArray) -> FloatArray:
@@ -256,7 +311,7 @@ def curvature(blocks: Blocks, sums: PassSums, n_states: int, smoothing: float) -
     total: FloatArray | None = None
     for block, (windows, support) in zip(blocks, sums.kinks, strict=True):
         rows = _curvature_rows(block, windows[::stride], support[::stride], n_states)
-        part = rows.T @ rows
+        part = np.asarray(rows.T @ rows, dtype=np.float64)
         total = part if total is None else total + part
     if total is None:
         raise ValueError("no blocks: the problem has no data")
@@ -264,13 +319,21 @@ def curvature(blocks: Blocks, sums: PassSums, n_states: int, smoothing: float) -
     return total
 
 
-def _curvature_rows(block: WindowBlock, windows: IntArray, support: NDArray[np.bool_], n_states: int) -> FloatArray:
+def _curvature_rows(
+    block: WindowBlock, windows: IntArray, support: NDArray[np.bool_], n_states: int
+) -> NDArray[np.floating]:
     """Matrix A with AᵀA = Σ c_n J_nᵀ (I_S - 11ᵀ/|S|) J_n.
 
     Windows are grouped by |S|; an orthonormal basis of the contrasts among |S| tuples turns each window into |S| - 1
     rows.
     """
     n_slices, n_features, n_contrasts = len(block.windows), block.features.shape[1], n_states - 1
+    loops = compiled()
+    if loops is not None:
+        rows = np.zeros((int(support.sum()) - len(support), n_contrasts, n_features + 1), block.features.dtype)
+        basis, tables = orthonormal_contrasts(n_states), _contrasts_by_size(support.shape[1])
+        loops.curvature_loop(block.features, block.windows, block.weights, windows, support, basis, tables, rows)
+        return rows.reshape(len(rows), n_contrasts * (n_features + 1))
     coordinates = orthonormal_contrasts(n_states)[label_tuples(n_slices, n_states)]
     sizes = support.sum(axis=1)
     matrix = np.zeros((int((sizes - 1).sum()), n_contrasts, n_features + 1))
@@ -288,3 +351,12 @@ def _curvature_rows(block: WindowBlock, windows: IntArray, support: NDArray[np.b
             rows[..., n_features] += factors[i]
         done += n_rows
     return matrix.reshape(len(matrix), n_contrasts * (n_features + 1))
+
+
+@lru_cache(maxsize=16)
+def _contrasts_by_size(n_tuples: int) -> FloatArray:
+    """Tabulate the orthonormal contrasts of 2, 3, ... ``n_tuples`` tuples, at the place of that number."""
+    tables = np.zeros((n_tuples + 1, n_tuples, n_tuples))
+    for size in range(2, n_tuples + 1):
+        tables[size, :size, : size - 1] = orthonormal_contrasts(size)
+    return tables

@@ -17,9 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from m3c_md.exceptions import DegenerateSolutionError
-from m3c_md.optimize.blocks import Rule, all_label_costs
+from m3c_md.optimize.blocks import Rule, all_label_costs, class_sums
 from m3c_md.optimize.labels import balanced_labels, class_bounds
+from m3c_md.optimize.least_squares import least_squares_rule, second_moments
 from m3c_md.search.local_search import SearchSettings, local_search
+from m3c_md.search.polish import polish_on_all_data
 from m3c_md.search.problem import BandwidthStart, SearchProblem
 from m3c_md.search.selection import (
     SAME_DECOMPOSITION,
@@ -43,6 +45,10 @@ Trials = dict[float, list["Trial"]]
 
 # (windows, candidates that go on): all candidates meet the first sample, the survivors the next, ...
 RUNGS = ((2000, 6), (6000, 3), (20_000, 2))
+# Of more windows than this, the winner is polished by looks at all the data, not with all features in memory.
+STREAMED = RUNGS[-1][0]
+# Windows that a search keeps in memory: kinetics are estimated from all of them.
+SEARCHED = 100_000
 # Bandwidths at which all starts are tried, and decompositions that then meet the other bandwidths.
 N_SCOUTS = 2
 N_DECOMPOSITIONS = 3
@@ -53,6 +59,8 @@ HOPELESS = 1.3
 # Accuracy of the large-margin problem for a candidate that may still be dropped.
 TRIAL_GAP = 1e-2
 TRIAL_ITERATIONS = 30
+# Where all features are in memory, a winner is brought to this gap or the one asked for, whichever is smaller.
+IN_MEMORY_GAP = 1e-4
 # Lower bounds on the labels, as shares of 1/κ, tried in turn when every candidate has lost a state.
 TIGHTER_BALANCE = (0.25, 0.5)
 # Kinetics are estimated from at most this many windows: a small sample would miss the rare transitions.
@@ -75,7 +83,7 @@ def search(
     *,
     selection: Selection,
     seed: int,
-    gap: float = 1e-4,
+    gap: float = 1e-3,
     halving: bool = True,
     n_jobs: int | None = None,
     report: Report = lambda share: None,
@@ -107,7 +115,7 @@ def search(
     DegenerateSolutionError
         If every candidate leaves some state without frames.
     """
-    sizes = _rung_sizes(problem.data.n_windows, halving)
+    sizes = _rung_sizes(problem.data.n_windows, halving, problem.everything is not None)
     scouts = _scouts(bandwidths) if halving else bandwidths
     trials = _first_trials(problem, scouts, starts, sizes[0][0], seed)
 
@@ -168,10 +176,12 @@ def search_until_populated(
     raise failure
 
 
-def _rung_sizes(n_windows: int, halving: bool) -> list[tuple[int, int]]:
-    """Sizes of the samples and numbers of survivors, ending with all windows."""
+def _rung_sizes(n_windows: int, halving: bool, streamed: bool) -> list[tuple[int, int]]:
+    """Sizes of the samples and numbers of survivors, ending with all windows unless these are looked at in a stream."""
     if not halving:
         return [(n_windows, 10**9)]
+    if streamed:
+        return list(RUNGS)
     smaller = [(size, keep) for size, keep in RUNGS if size < n_windows]
     keep = RUNGS[len(smaller)][1] if len(smaller) < len(RUNGS) else 1
     return [*smaller, (n_windows, keep)]
@@ -220,7 +230,7 @@ def _sweep(problem: SearchProblem, scouted: list[Candidate], bandwidths: Sequenc
     for candidate in ranked(problem, scouted):
         known = any(agree(candidate, other, SAME_DECOMPOSITION) for other in found)
         hopeless = bool(found) and candidate.score > HOPELESS * found[0].score
-        degenerate = candidate.standing(problem.settings, problem.data.n_windows) == Standing.DEGENERATE
+        degenerate = candidate.standing(problem.settings, problem.n_windows) == Standing.DEGENERATE
         if not (known or hopeless or degenerate):
             found.append(candidate)
     if not found:
@@ -282,10 +292,18 @@ def _optimise_bandwidth(
     candidates = []
     # One BLAS thread in every process: sums then do not depend on how many there are.
     with threadpool_limits(limits=1):
-        blocks = FeatureBlocks(problem.data, problem.feature_map(bandwidth), problem.weights[chosen], chosen)
+        precision = np.float32 if gap >= TRIAL_GAP else np.float64
+        feature_map = problem.feature_map(bandwidth)
+        blocks = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, precision)
+        moments = None
         for trial in trials:
             labels = _balanced_start(blocks, trial, len(chosen), settings)
-            optimum = local_search(blocks, labels, settings, start=trial.rule, gap=gap, max_iterations=limit)
+            rule = trial.rule
+            if rule is None:
+                classes = class_sums(blocks, labels, settings.n_states)
+                moments = second_moments(blocks) if moments is None else moments
+                rule = least_squares_rule(moments, classes, settings.regularization)
+            optimum = local_search(blocks, labels, settings, start=rule, gap=gap, max_iterations=limit)
             candidates.append(judge(problem, trial.start, bandwidth, blocks, optimum, selection))
     return candidates
 
@@ -310,7 +328,7 @@ def _finish(
     Should no finalist keep its states, those dropped before for their score come to their turn. A state rarer than
     asked for is better than none: the first such finalist is kept, and no other is polished in its place.
     """
-    settings, n_windows = problem.settings, problem.data.n_windows
+    settings, n_windows = problem.settings, problem.n_windows
     finalists = [replace(c, fate="finalist") for c in alive]
     fine = [c for c in ended if c.fate.startswith("dropped") and c.standing(settings, n_windows) == Standing.FINE]
     others = [*finalists, *ended]
@@ -333,6 +351,9 @@ def _finish(
 
 def _polish(problem: SearchProblem, candidate: Candidate, selection: Selection, gap: float) -> Candidate:
     """Bring a candidate to full accuracy on all windows, and count its states on all frames."""
+    if problem.everything is not None:
+        return polish_on_all_data(problem, problem.everything, candidate, selection, gap)
+    gap = min(gap, IN_MEMORY_GAP)
     whole = candidate.n_windows == problem.data.n_windows
     if not (whole and candidate.optimum.converged and candidate.optimum.gap <= gap):
         blocks = FeatureBlocks(problem.data, problem.feature_map(candidate.bandwidth), problem.weights)

@@ -7,7 +7,6 @@ that memory does not grow with the square of the data.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
 from m3c_md.exceptions import InputError
+from m3c_md.optimize.kernels import compiled
 
 Floats = NDArray[np.floating]
 
@@ -121,9 +121,15 @@ def k_medoids(
 
 
 def k_means(
-    points: ArrayLike, n_clusters: int, rng: np.random.Generator, *, n_restarts: int = 10, max_points: int = 10_000
+    points: ArrayLike,
+    n_clusters: int,
+    rng: np.random.Generator,
+    *,
+    n_restarts: int = 10,
+    max_points: int = 10_000,
+    max_iterations: int = 300,
 ) -> Clustering:
-    """Cluster around means, by scikit-learn's k-means on at most `max_points` points.
+    """Cluster around means: Lloyd's iteration from k-means++ seeds, on at most `max_points` points.
 
     Parameters
     ----------
@@ -137,6 +143,8 @@ def k_means(
         Number of k-means++ starts.
     max_points : int, optional
         Size of the random sample that stands for larger data sets.
+    max_iterations : int, optional
+        Limit for each start.
 
     Returns
     -------
@@ -154,17 +162,60 @@ def k_means(
     >>> sorted(found.centers.ravel().tolist())
     [1.0, 11.0]
     """
-    from sklearn.cluster import KMeans
-    from sklearn.exceptions import ConvergenceWarning
-
     X = _checked_points(points, n_clusters)
     sample = _draw_sample(X, max(max_points, n_clusters), n_clusters, rng)
-    estimator = KMeans(n_clusters, n_init=n_restarts, random_state=int(rng.integers(2**31)))
-    with warnings.catch_warnings():
-        # Distinct points closer than rounding end in an empty cluster, which `_clustering` reports as an error.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        estimator.fit(_plain(X[sample]))
-    return _clustering(X, estimator.cluster_centers_, None, len(sample))
+    x = _plain(X[sample])
+    # Around their mean, and in units of their extent, squares of points neither cancel nor overflow.
+    origin = x.mean(axis=0)
+    x -= origin
+    unit = np.abs(x).max() or 1.0
+    x /= unit
+    starts = (_lloyd(x, x[_means_seed(x, n_clusters, rng)], max_iterations) for _ in range(n_restarts))
+    centers, _ = min(starts, key=lambda found: found[1])
+    centers = centers[np.lexsort(centers.T[::-1])]  # numbers that do not depend on which seed came first
+    return _clustering(X, centers * unit + origin, None, len(sample))
+
+
+def _means_seed(x: NDArray[np.float64], n_clusters: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Points drawn with probability proportional to the squared distance from those before (k-means++).
+
+    The first ones are drawn one by one, where each matters; of many, a fifth of those that are there at once.
+    """
+    chosen = np.array([rng.integers(len(x))])
+    squares = ((x - x[chosen[0]]) ** 2).sum(axis=1)
+    while len(chosen) < n_clusters:
+        mass = np.cumsum(squares)
+        n_more = min(max(1, len(chosen) // 5), n_clusters - len(chosen))
+        if mass[-1] > 0.0:
+            drawn = np.searchsorted(mass, rng.random(n_more) * mass[-1], side="right")
+            more = np.unique(
+                np.minimum(drawn, np.searchsorted(mass, mass[-1]))
+            )  # the product may round up to the total
+        else:  # what is left differs from a seed by less than squares resolve: any will do
+            more = np.setdiff1d(np.arange(len(x)), chosen)[:n_more]
+        squares = np.minimum(squares, cdist(x, x[more], "sqeuclidean").min(axis=1))
+        chosen = np.concatenate([chosen, more])
+    return chosen
+
+
+def _lloyd(
+    x: NDArray[np.float64], centers: NDArray[np.float64], max_iterations: int
+) -> tuple[NDArray[np.float64], float]:
+    """Move every centre to the mean of its points until none changes hands; return centres and sum of squares."""
+    n_clusters = len(centers)
+    labels = assign(x, centers)
+    for _ in range(max_iterations):
+        counts = np.bincount(labels, minlength=n_clusters)
+        sums = np.stack([np.bincount(labels, weights=column, minlength=n_clusters) for column in x.T], axis=1)
+        centers = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], centers)
+        if not counts.all():  # a centre that lost all its points goes where it is missed most
+            squares = ((x - centers[labels]) ** 2).sum(axis=1)
+            empty = np.flatnonzero(counts == 0)
+            centers[empty] = x[np.argsort(-squares, kind="stable")[: len(empty)]]
+        before, labels = labels, assign(x, centers)
+        if np.array_equal(before, labels):
+            break
+    return centers, float(((x - centers[labels]) ** 2).sum())
 
 
 def at_most_distinct(points: ArrayLike, wanted: int) -> int:
@@ -205,6 +256,11 @@ def assign(points: ArrayLike, centers: ArrayLike) -> NDArray[np.intp]:
     X, C = np.asarray(points), np.asarray(centers, dtype=np.float64)
     if X.ndim != 2 or C.ndim != 2 or len(C) == 0 or X.shape[1] != C.shape[1]:
         raise InputError(f"points {X.shape} and centers {C.shape} must be tables with equally many columns.")
+    loops = compiled()
+    if loops is not None:
+        nearest_of_all = np.empty(len(X), dtype=np.intp)
+        loops.nearest_loop(np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(C.T), nearest_of_all)
+        return nearest_of_all
     # Far from the origin |c|^2 - 2 x.c cancels; around the centres' mean it does not.
     origin = C.mean(axis=0)
     shifted = C - origin
@@ -251,7 +307,7 @@ def _plain(X: Floats) -> NDArray[np.float64]:
 def _draw_sample(X: Floats, size: int, n_distinct: int, rng: np.random.Generator) -> NDArray[np.intp]:
     """Draw `size` random points (all, if there are no more), `n_distinct` or more of them distinct, as indices."""
     sample = np.arange(len(X)) if len(X) <= size else np.sort(rng.choice(len(X), size, replace=False))
-    if len(np.unique(_plain(X[sample]), axis=0)) >= n_distinct:
+    if at_most_distinct(_plain(X[sample]), n_distinct) == n_distinct:
         return sample
     # Mostly duplicates: make sure of enough distinct points. Rare, hence the slow look at all the data only here.
     distinct = np.unique(_plain(X), axis=0, return_index=True)[1]

@@ -18,7 +18,7 @@ IntArray = NDArray[np.intp]
 COARSEST_GAP = 0.1
 # First width of the smoothing, without a rule to start from and with one.
 COLD_SMOOTHING = 0.5
-WARM_SMOOTHING = 0.25
+WARM_SMOOTHING = 0.03
 # How much rarer than asked for a state may be, where there is no other solution: a rule that finds a real but rare
 # state gives it less than the labels were forced to.
 RARE_SLACK = 0.005

@@ -85,12 +85,17 @@ def best_lumpings(
 
 
 def _merge(counts: FloatArray, labels: IntArray, n_states: int) -> list[IntArray]:
-    """Merge states pairwise down to ``n_states``, keeping the most metastable ways at each level."""
-    level = [labels]
-    while level[0].max() + 1 > n_states:
-        n = int(level[0].max()) + 1
+    """Merge states pairwise down to ``n_states``, keeping the most metastable ways at each level.
+
+    Merging needs only the counts between states, which are few; the cells come back at the end.
+    """
+    n_fine = int(labels.max()) + 1
+    onehot = np.eye(n_fine)[labels]
+    between = onehot.T @ counts @ onehot
+    level = [np.arange(n_fine)]
+    for n in range(n_fine, n_states, -1):
         merged = {
-            tuple(coarser): lumped_metastability(counts, coarser, n - 1)
+            tuple(coarser): lumped_metastability(between, coarser, n - 1)
             for finer in level
             for i in range(n)
             for j in range(i + 1, n)
@@ -98,13 +103,13 @@ def _merge(counts: FloatArray, labels: IntArray, n_states: int) -> list[IntArray
         }
         best = sorted(merged, key=lambda coarser: -merged[coarser])[:MERGES_KEPT]
         level = [np.array(coarser) for coarser in best]
-    return level
+    return [coarser[labels] for coarser in level]
 
 
 def _in_order(labels: IntArray) -> IntArray:
-    """Renumber states in the order of their first cell, so that equal partitions are equal arrays."""
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[inverse]
+    """Renumber states in the order of their first appearance, so that equal partitions are equal arrays."""
+    numbers: dict[int, int] = {}
+    return np.array([numbers.setdefault(label, len(numbers)) for label in labels.tolist()])
 
 
 def lumped_metastability(counts: FloatArray, labels: IntArray, n_states: int) -> float:

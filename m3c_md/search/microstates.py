@@ -14,7 +14,9 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 
 # Frames that k-means sees: more of them move the centres by less than their own scatter.
-MAX_POINTS = 10_000
+MAX_POINTS = 5_000
+# Rounds of k-means: cells need not be the best ones, only fine.
+MAX_ROUNDS = 10
 
 
 @dataclass(frozen=True)
@@ -50,5 +52,5 @@ def find_microstates(data: WindowSet, scale: FloatArray, rng: np.random.Generato
     """Partition the frames by k-means into min(200, 2 sqrt(N)) cells (fewer if there are fewer distinct frames)."""
     points = data.frames / scale
     wanted = at_most_distinct(points, min(200, int(2.0 * np.sqrt(data.n_windows))))
-    cells = k_means(points, wanted, rng, n_restarts=1, max_points=MAX_POINTS)
+    cells = k_means(points, wanted, rng, n_restarts=1, max_points=MAX_POINTS, max_iterations=MAX_ROUNDS)
     return Microstates(cells.centers * scale, cells.labels, cells.labels[data.windows])

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from m3c_md.exceptions import InputError
 from m3c_md.optimize.feature_map import FeatureKind, FourierMap, draw_fourier_map
-from m3c_md.search.coarse_graining import Clustering, at_most_distinct, k_medoids
+from m3c_md.search.coarse_graining import Clustering, assign, at_most_distinct, k_medoids
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.microstates import Microstates, find_microstates
-from m3c_md.search.reweighting import effective_sample, relaxed_weights
+from m3c_md.search.reweighting import effective_sample, relaxed_ratios, weights_of_ratios
+from m3c_md.search.source import FrameBlock, Source
 from m3c_md.search.windows import WindowSet
 
 FloatArray = NDArray[np.float64]
@@ -25,6 +26,8 @@ ColumnScale = Literal["none", "standard"]
 
 # Fine partitions over which the weights of the windows are averaged.
 N_PARTITIONS = 3
+# Effective sample beyond which the weights of a large data set are taken to be uniform.
+NEARLY_UNIFORM = 0.98
 # Squares of distances must neither underflow nor overflow.
 SMALLEST_EXTENT = 1e-100
 # Bandwidths tried by default, in units of the root mean square distance between frames.
@@ -38,8 +41,9 @@ class SearchProblem:
     Attributes
     ----------
     data : WindowSet
+        All windows, or a sample of them where they are many.
     weights : (n_windows,) array
-        Normalised weights of the windows.
+        Normalised weights of these windows.
     scale : (n_columns,) array
         Columns are divided by this before distances are taken.
     base_map : FourierMap
@@ -49,6 +53,8 @@ class SearchProblem:
     coarse : Clustering or None
         Coarse windows, scaled slices side by side; None if no start needs them.
     settings : SearchSettings
+    everything : Source, optional
+        All the data, weighted, where ``data`` is a sample or where the winner is to be polished block by block.
     """
 
     data: WindowSet
@@ -58,6 +64,12 @@ class SearchProblem:
     partitions: list[Microstates]
     coarse: Clustering | None
     settings: SearchSettings
+    everything: Source | None = None
+
+    @property
+    def n_windows(self) -> int:
+        """Number of windows of all the data."""
+        return self.data.n_windows if self.everything is None else self.everything.n_windows
 
     @property
     def effective_sample(self) -> float:
@@ -80,20 +92,39 @@ def prepare_problem(
     scale: ColumnScale,
     reweight: bool,
     n_coarse: int,
+    source: Source | None = None,
 ) -> SearchProblem:
     """Choose scale and features, partition the frames, weight and coarse-grain the windows (Algorithm 1, line 1)."""
     columns = column_scale(data.frames, scale)
+    # First of all, so that the features depend on nothing but the seed and the number of columns.
+    base_map = draw_fourier_map(
+        data.frames.shape[1], n_features, rng, kind=feature_kind, center=data.frames.mean(axis=0)
+    )
     n_partitions = N_PARTITIONS if reweight else int("pcca" in starts or "lumping" in starts)
     partitions = [find_microstates(data, columns, rng) for _ in range(n_partitions)]
-    weights = relaxed_weights(partitions, data.horizon) if reweight else np.full(data.n_windows, 1.0 / data.n_windows)
+    weights = np.full(data.n_windows, 1.0 / data.n_windows)
+    if reweight:
+        ratios = [relaxed_ratios(cells, data.horizon) for cells in partitions]
+        relaxed = weights_of_ratios([ratio[cells.windows[0]] for ratio, cells in zip(ratios, partitions, strict=True)])
+        # Weights that hardly differ are not worth a look at all the data in search of cells.
+        if source is None or effective_sample(relaxed) < NEARLY_UNIFORM:
+            weights = relaxed
+            if source is not None:
+                source = source.weighted(_ratios_of_block, [c.centers / columns for c in partitions], ratios, columns)
     coarse = None
     if any(start.startswith("relaxation") for start in starts):
         points = joined_slices(data, columns)
         coarse = k_medoids(points, at_most_distinct(points, n_coarse), rng)
-    base_map = draw_fourier_map(
-        data.frames.shape[1], n_features, rng, kind=feature_kind, center=data.frames.mean(axis=0)
-    )
-    return SearchProblem(data, weights, columns, base_map, partitions, coarse, settings)
+    return SearchProblem(data, weights, columns, base_map, partitions, coarse, settings, source)
+
+
+def _ratios_of_block(
+    block: FrameBlock, centers: list[FloatArray], ratios: list[FloatArray], scale: FloatArray
+) -> NDArray[np.float32]:
+    """Sum of the ratios of the cells that the first frames of windows are in."""
+    points = block.frames[block.windows[0]] / scale
+    total = sum(ratio[assign(points, middle)] for ratio, middle in zip(ratios, centers, strict=True))
+    return np.asarray(total, dtype=np.float32)
 
 
 def column_scale(frames: FloatArray, scale: ColumnScale) -> FloatArray:

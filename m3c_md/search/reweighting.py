@@ -6,6 +6,8 @@ of the right decomposition as if the system did so at equilibrium, and charge th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,23 +20,30 @@ FloatArray = NDArray[np.float64]
 WEIGHT_BOUNDS = (0.05, 20.0)
 
 
-def relaxed_weights(partitions: list[Microstates], horizon: int) -> FloatArray:
-    """Weight windows as if the data had gone on for another ``horizon`` lag times.
+def relaxed_ratios(cells: Microstates, horizon: int) -> FloatArray:
+    """How much rarer or more frequent each cell would be if the data had gone on for another ``horizon`` lag times.
 
-    On each fine partition the empirical distribution is propagated, p_m = p_0 T^m, and a window in cell i gets the
-    weight p_m(i) / n(i); partitions are averaged to lessen the influence of one.
+    The empirical distribution is propagated, p_m = p_0 T^m; a window in cell i has the ratio p_m(i) / n(i).
     """
-    n_windows = partitions[0].windows.shape[1]
-    total = np.zeros(n_windows)
-    for cells in partitions:
-        counts = cells.counts(np.ones(n_windows))
-        visits = counts.sum(axis=1)
-        start = visits / n_windows
-        # Where a trajectory ends in a cell that is never left, it is taken to start anew: nothing is lost in there.
-        counts[visits == 0.0] = start
-        transition = counts / counts.sum(axis=1, keepdims=True)
-        relaxed = start @ np.linalg.matrix_power(transition, horizon)
-        total += (relaxed / np.maximum(visits, 1.0))[cells.windows[0]]
+    n_windows = cells.windows.shape[1]
+    counts = cells.counts(np.ones(n_windows))
+    visits = counts.sum(axis=1)
+    start = visits / n_windows
+    # Where a trajectory ends in a cell that is never left, it is taken to start anew: nothing is lost in there.
+    counts[visits == 0.0] = start
+    transition = counts / counts.sum(axis=1, keepdims=True)
+    relaxed = start @ np.linalg.matrix_power(transition, horizon)
+    return np.asarray(relaxed / np.maximum(visits, 1.0))
+
+
+def relaxed_weights(partitions: Sequence[Microstates], horizon: int) -> FloatArray:
+    """Weight windows as if the data had gone on for another ``horizon`` lag times."""
+    return weights_of_ratios([relaxed_ratios(cells, horizon)[cells.windows[0]] for cells in partitions])
+
+
+def weights_of_ratios(ratios: Sequence[NDArray[np.floating]]) -> FloatArray:
+    """Normalised weights of windows from their ratios, averaged over partitions to lessen the influence of one."""
+    total = np.sum(ratios, axis=0, dtype=np.float64)
     weights = np.clip(total / total.mean(), *WEIGHT_BOUNDS)
     return np.asarray(weights / weights.sum())
 

@@ -87,7 +87,19 @@ def score(blocks: FeatureBlocks, optimum: LocalOptimum, settings: SearchSettings
         loss += np.bincount(labels, weights=block.weights * losses, minlength=settings.n_states)
         mass += np.bincount(labels, weights=block.weights, minlength=settings.n_states)
     penalty = 0.5 * settings.regularization * float((optimum.rule.weights**2).sum())
-    return float((loss / mass).mean()) + penalty
+    return class_averaged(loss, mass) + penalty
+
+
+def class_averaged(loss: FloatArray, mass: FloatArray) -> float:
+    """Mean over the classes of their mean losses."""
+    return float((loss / mass).mean())
+
+
+def metastability_of(transitions: FloatArray) -> float:
+    """Q of the reversible chain of weighted transitions between states."""
+    macro = transitions + transitions.T
+    mass = macro.sum(axis=1)
+    return float((np.diag(macro) / np.where(mass > 0.0, mass, 1.0)).sum())
 
 
 def judge(
@@ -102,13 +114,11 @@ def judge(
     n_states = problem.settings.n_states
     states = blocks.slice_states(optimum.rule)
     populations = np.bincount(states.ravel(), minlength=n_states) / states.size
-    macro = np.bincount(
-        states[0] * n_states + states[-1], weights=blocks.weights, minlength=n_states * n_states
-    ).reshape(n_states, n_states)
-    macro = macro + macro.T
-    mass = macro.sum(axis=1)
+    moves = np.bincount(states[0] * n_states + states[-1], weights=blocks.weights, minlength=n_states * n_states)
     # Single frames say nothing about time.
-    metastability = float((np.diag(macro) / np.where(mass > 0.0, mass, 1.0)).sum()) if len(states) > 1 else np.nan
+    metastability = (
+        metastability_of(np.asarray(moves, dtype=np.float64).reshape(n_states, n_states)) if len(states) > 1 else np.nan
+    )
     value = score(blocks, optimum, problem.settings, selection)
     return Candidate(start, bandwidth, optimum, value, populations, metastability, states.shape[1])
 
@@ -125,7 +135,7 @@ def frame_populations(problem: SearchProblem, candidate: Candidate) -> FloatArra
 
 def ranked(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Candidates by standing, then by score: rules that give a state too few frames have a low score just for that."""
-    n_windows = problem.data.n_windows
+    n_windows = problem.n_windows
     return sorted(candidates, key=lambda c: (c.standing(problem.settings, n_windows), c.score))
 
 
@@ -137,7 +147,7 @@ def choose(problem: SearchProblem, candidates: list[Candidate], n_keep: int) -> 
         twin = next(
             (c for c in alive if c.bandwidth == candidate.bandwidth and agree(c, candidate, SAME_SOLUTION)), None
         )
-        if candidate.standing(problem.settings, problem.data.n_windows) == Standing.DEGENERATE:
+        if candidate.standing(problem.settings, problem.n_windows) == Standing.DEGENERATE:
             state = int(np.argmin(candidate.populations))
             share = candidate.populations[state]
             out.append(replace(candidate, fate=f"degenerate: state {state} has {share:.2%} of the frames"))

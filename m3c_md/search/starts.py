@@ -27,7 +27,7 @@ IntArray = NDArray[np.intp]
 RELAXATION_CAP = 1.35
 # Different lumpings to start from: the most metastable one of a few hundred transitions is often not the right one.
 N_LUMPINGS = 6
-COMPARED_WINDOWS = 10_000
+COMPARED_WINDOWS = 2000
 
 
 def shared_starts(name: SharedStart, problem: SearchProblem, rng: np.random.Generator) -> list[IntArray]:
@@ -83,7 +83,8 @@ def bandwidth_start(
         The paper's: with the random features and the search's own balance.
     """
     if name == "kinetic":
-        blocks = FeatureBlocks(problem.data, problem.feature_map(bandwidth), problem.weights[chosen], chosen)
+        feature_map = problem.feature_map(bandwidth)
+        blocks = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, np.float32)
         return kinetic_labels(blocks, problem.settings.n_states, rng)
     coarse = problem.coarse
     assert coarse is not None, "prepare_problem coarse-grains whenever a relaxation start is asked for"
@@ -96,27 +97,28 @@ def kinetic_labels(blocks: FeatureBlocks, n_states: int, rng: np.random.Generato
     The coordinates are linear in the features of the rule to be found, so a separation that they show is one that a
     rule can express.
     """
-    instantaneous, lagged, mean = _covariances(blocks)
+    instantaneous, lagged = _covariances(blocks)
     values, vectors = eigh(instantaneous)
     keep = values > 1e-6 * values[-1]
     whitening = vectors[:, keep] / np.sqrt(values[keep])
     slow = eigh(whitening.T @ lagged @ whitening)[1][:, ::-1][:, : n_states - 1]
     projection = whitening @ slow
-    first = np.concatenate([(b.features[b.windows[0]] - mean) @ projection for b in blocks])
+    first = np.concatenate([b.features[b.windows[0]] @ projection.astype(b.features.dtype) for b in blocks])
     return k_means(first, n_states, rng, n_restarts=3).labels
 
 
-def _covariances(blocks: FeatureBlocks) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Weighted reversible covariance and time-lagged covariance of the features, and their mean."""
-    mean = np.sum([0.5 * (b.weights @ (b.features[b.windows[0]] + b.features[b.windows[-1]])) for b in blocks], axis=0)
-    instantaneous, lagged = np.zeros((2, len(mean), len(mean)))
+def _covariances(blocks: FeatureBlocks) -> tuple[FloatArray, FloatArray]:
+    """Weighted reversible covariance and time-lagged covariance of the features."""
+    mean, instantaneous, lagged = (np.zeros(()) for _ in range(3))
     for block in blocks:
-        x, y = block.features[block.windows[0]] - mean, block.features[block.windows[-1]] - mean
-        weighted = x * block.weights[:, None]
-        instantaneous += 0.5 * (weighted.T @ x + (y * block.weights[:, None]).T @ y)
-        cross = weighted.T @ y
-        lagged += 0.5 * (cross + cross.T)
-    return instantaneous, lagged, mean
+        root = np.sqrt(block.weights).astype(block.features.dtype)[:, None]
+        x, y = block.features[block.windows[0]] * root, block.features[block.windows[-1]] * root
+        mean = mean + 0.5 * np.asarray(root.T @ (x + y), dtype=np.float64)[0]
+        instantaneous = instantaneous + 0.5 * np.asarray(x.T @ x + y.T @ y, dtype=np.float64)
+        cross = np.asarray(x.T @ y, dtype=np.float64)
+        lagged = lagged + 0.5 * (cross + cross.T)
+    outer = np.outer(mean, mean)
+    return np.asarray(instantaneous - outer), np.asarray(lagged - outer)
 
 
 def relaxation_labels(problem: SearchProblem, coarse: Clustering, bandwidth: float, *, literal: bool) -> IntArray:

@@ -94,28 +94,36 @@ class FeatureBlocks:
         Weights of the chosen windows; normalised here.
     chosen : index array, optional
         Which windows; all by default.
+    dtype : float64 or float32
+        Precision of the features.
     """
 
     def __init__(
-        self, data: WindowSet, feature_map: FourierMap, weights: FloatArray, chosen: IntArray | None = None
+        self,
+        data: WindowSet,
+        feature_map: FourierMap,
+        weights: FloatArray,
+        chosen: IntArray | None = None,
+        dtype: type[np.floating] = np.float64,
     ) -> None:
         self._frames = data.frames
         self._map = feature_map
+        self._dtype = dtype
         windows = data.windows if chosen is None else data.windows[:, chosen]
         self.weights = weights / weights.sum()
         self._parts = [
             distinct_frames(windows[:, start : start + BLOCK_SIZE]) for start in range(0, windows.shape[1], BLOCK_SIZE)
         ]
         n_rows = sum(len(frames) for frames, _ in self._parts)
-        keep = n_rows * feature_map.n_features * 8 <= FEATURE_CACHE_BYTES
-        self._cache = [self._map(self._frames[frames]) for frames, _ in self._parts] if keep else None
+        keep = n_rows * feature_map.n_features * np.dtype(dtype).itemsize <= FEATURE_CACHE_BYTES
+        self._cache = [self._map(self._frames[frames], dtype) for frames, _ in self._parts] if keep else None
 
     def __iter__(self) -> Iterator[WindowBlock]:
         """Yield the blocks, always in the same order."""
         done = 0
         for number, (frames, windows) in enumerate(self._parts):
             n = windows.shape[1]
-            features = self._map(self._frames[frames]) if self._cache is None else self._cache[number]
+            features = self._map(self._frames[frames], self._dtype) if self._cache is None else self._cache[number]
             yield WindowBlock(features, windows, self.weights[done : done + n])
             done += n
 

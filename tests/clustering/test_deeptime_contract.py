@@ -42,6 +42,7 @@ CHANGED: dict[str, Any] = {
     "n_coarse": 12,
     "max_iterations": 50,
     "tolerance": 1,
+    "gap": 1e-3,
     "scale": "standard",
     "random_state": 7,
     "n_jobs": 1,

@@ -48,6 +48,7 @@ def test_kinetic_methods_find_the_columns(
     assert share > 0.98
 
 
+@pytest.mark.filterwarnings("ignore::m3c_md.exceptions.AmbiguousSolutionWarning")
 @pytest.mark.parametrize("estimator", [KMedoids(3, random_state=0), MMC(3, random_state=0)], ids=["KMedoids", "MMC"])
 def test_geometric_methods_do_not(estimator: Any, trajectories: list[np.ndarray], reference: ExactReference) -> None:
     q, share = exact_q_and_share(estimator.fit_fetch(trajectories), reference)

@@ -39,7 +39,7 @@ def square_of_wells() -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarr
 def ambiguous_model() -> M3CModel:
     trajectories, left_or_right, down_or_up = square_of_wells()
     # Many features: few would break the symmetry by chance.
-    estimator = quick(2, starts=[left_or_right, down_or_up], n_features=300, regularization=3e-3)
+    estimator = quick(2, starts=[left_or_right, down_or_up], n_features=1200, regularization=3e-3)
     with pytest.warns(AmbiguousSolutionWarning, match=r"start 'labels \d', bandwidth 1\).*model\.alternative"):
         model: M3CModel = estimator.fit_fetch(trajectories)
     return model
@@ -240,7 +240,8 @@ class TestSearchRecord:
         for number in range(len(searched_model.candidates)):
             trace = np.array(searched_model.alternative(number).trace)
             assert len(trace) > 0
-            assert np.diff(trace).max(initial=-np.inf) <= 1e-9 * trace[0]
+            # Candidates on samples are computed in single precision.
+            assert np.diff(trace).max(initial=-np.inf) <= 1e-6 * trace[0]
 
     def test_objective_is_what_the_rule_costs(self, three_wells: Wells) -> None:
         # From the definition, in plain loops: penalty plus mean loss over all label tuples (paper's n = 2 slices).

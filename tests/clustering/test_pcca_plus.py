@@ -88,8 +88,10 @@ class TestAgainstPlainDeeptime:
         assert agreement(model.transform(three_wells.frames), three_wells.states) > 0.98
 
     def test_the_lag_time_is_used(self) -> None:
-        # Up and down in every step within two slow halves; two steps later each number is back.
-        x = np.tile(np.concatenate([np.tile([0.0, 1.0], 20), np.tile([5.0, 6.0], 20)]), 4)
+        # Up and down in nearly every step within two slow halves; two steps later each number is back.
+        stay, hop, leave = 0.03, 0.95, 0.02
+        chain = [[stay, hop, leave, 0], [hop, stay, 0, leave], [leave, 0, stay, hop], [0, leave, hop, stay]]
+        x = walk(np.array(chain), 2000, 0)
         one, two = (quietly(of_symbols(2, 4, lagtime=lag), x)[0] for lag in (1, 2))
         micro = np.argsort(one.centers.ravel())
         assert one.msm.transition_matrix[micro[0], micro[1]] > 0.9
@@ -304,10 +306,9 @@ class TestReports:
 
 
 class TestErrorsOfDeeptime:
-    @pytest.mark.parametrize("period", [[0.0, 1.0], [0.0, 1.0, 2.0, 1.0]], ids=["two", "three"])
-    def test_a_period_of_two_steps(self, period: list[float]) -> None:
+    def test_a_period_of_two_steps(self) -> None:
         with pytest.raises(SolverError, match=r"PCCA\+ failed for 2 states"):
-            of_symbols(2, len(set(period))).fit(np.tile(period, 20))
+            of_symbols(2, 2).fit(np.tile([0.0, 1.0], 20))
 
     @pytest.mark.parametrize(
         "error",

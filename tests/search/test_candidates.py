@@ -169,7 +169,7 @@ class TestDegenerate:
 
     def test_error_names_state_share_and_remedy(self, trap_case):
         with pytest.raises(DegenerateSolutionError) as caught:
-            run(trap_case[0], (2.0, 16.0), ("random",))
+            run(trap_case[0], (16.0, 32.0), ("random",))
         message = str(caught.value)
         assert "all 2 candidates" in message
         assert "state 0 of 2" in message or "state 1 of 2" in message

@@ -184,7 +184,9 @@ class TestFeatureBlocks:
             calls = []
             monkeypatch.setattr(windows_module, "FEATURE_CACHE_BYTES", cache)
             monkeypatch.setattr(
-                type(feature_map), "__call__", lambda self, x, calls=calls: calls.append(1) or np.zeros((len(x), 10))
+                type(feature_map),
+                "__call__",
+                lambda self, x, dtype, calls=calls: calls.append(1) or np.zeros((len(x), 10)),
             )
             blocks = FeatureBlocks(data, feature_map, weights)
             list(blocks), list(blocks)

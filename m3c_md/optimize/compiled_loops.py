@@ -1,0 +1,264 @@
+"""Loops over windows for numba; import through `m3c_md.optimize.kernels.compiled`, which knows whether it is there.
+
+Notation as in `window_loss`: scores (n_states, n_frames) belong to frames, ``windows`` (n_slices, n_windows) says which
+frames a window has, and v holds the value 1{tuple ≠ (y, ..., y)} + Σ_i (s_{i, k_i} - s_{i, y}) of every label tuple.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+# Compiled once per machine and kept beside this file (or in the user's cache folder).
+_options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+
+
+@njit(inline="always")
+def _tuple_values(lead, label, values):  # type: ignore[no-untyped-def]
+    """Fill in v for one window from the leads of its slices (zero for the own state); return its maximum."""
+    n_slices, n_states = lead.shape
+    n_tuples = values.shape[0]
+    largest = 0.0
+    own = 0
+    for _ in range(n_slices):
+        own = own * n_states + label
+    for number in range(n_tuples):
+        if number == own:
+            values[number] = 0.0
+            continue
+        total = 1.0
+        rest = number
+        for back in range(n_slices):
+            i = n_slices - 1 - back
+            total += lead[i, rest % n_states]
+            rest //= n_states
+        values[number] = total
+        largest = max(largest, total)
+    return largest, own
+
+
+@njit(inline="always")
+def _support(values, largest, smoothing, places, heights):  # type: ignore[no-untyped-def]
+    """Project v / μ onto the simplex: the supporting tuples and their probabilities, in falling order; their number."""
+    n_near = 0
+    for number in range(values.shape[0]):
+        height = (values[number] - largest) / smoothing
+        if height > -1.0:  # no other tuple can have a part
+            spot = n_near
+            while spot > 0 and heights[spot - 1] < height:
+                heights[spot], places[spot] = heights[spot - 1], places[spot - 1]
+                spot -= 1
+            heights[spot], places[spot] = height, number
+            n_near += 1
+    total, threshold, n_support = 0.0, 0.0, 0
+    for rank in range(n_near):
+        total += heights[rank]
+        if heights[rank] * (rank + 1) > total - 1.0:
+            threshold, n_support = (total - 1.0) / (rank + 1), rank + 1
+    for rank in range(n_support):
+        heights[rank] -= threshold
+    return n_support
+
+
+@njit(inline="always")
+def _leads(scores, windows, window, label, lead):  # type: ignore[no-untyped-def]
+    """Fill in s_ik - s_iy of one window; return the largest lead of a rival in any slice."""
+    largest = -np.inf
+    for i in range(lead.shape[0]):
+        frame = windows[i, window]
+        own = scores[label, frame]
+        for state in range(lead.shape[1]):
+            lead[i, state] = scores[state, frame] - own
+            if state != label:
+                largest = max(largest, lead[i, state])
+    return largest
+
+
+@njit(**_options)
+def pass_loop(scores, windows, weights, labels, smoothing, slopes, curved, support):  # type: ignore[no-untyped-def]
+    """Sum the smoothed losses of all windows; see `window_loss.SmoothedLoss` for the terms.
+
+    ``slopes`` (n_states, n_frames), zero at first, receives the weighted derivatives with respect to the scores of
+    frames; ``curved`` and ``support`` the windows with several supporting tuples and which these are. Returns Σ c of
+    loss, smoothed loss, slack and violation, and the number of curved windows.
+    """
+    n_slices, n_windows = windows.shape
+    n_states = scores.shape[0]
+    n_tuples = n_states**n_slices
+    lead = np.empty((n_slices, n_states))
+    values, heights = np.empty(n_tuples), np.empty(n_tuples)
+    places = np.empty(n_tuples, dtype=np.intp)
+    loss, smoothed, slack, violation = 0.0, 0.0, 0.0, 0.0
+    n_curved = 0
+    for window in range(n_windows):
+        label, weight = labels[window], weights[window]
+        if _leads(scores, windows, window, label, lead) <= -1.0 - smoothing:
+            continue  # right by the margin and more
+        largest, own = _tuple_values(lead, label, values)
+        n_support = _support(values, largest, smoothing, places, heights)
+        linear, square, at_own = 0.0, 0.0, 0.0
+        for rank in range(n_support):
+            number, share = places[rank], heights[rank]
+            linear += share * values[number]
+            square += share * share
+            if number == own:
+                at_own = share
+                continue
+            rest = number
+            for back in range(n_slices):
+                i = n_slices - 1 - back
+                frame = windows[i, window]
+                slopes[rest % n_states, frame] += weight * share
+                slopes[label, frame] -= weight * share
+                rest //= n_states
+        loss += weight * largest
+        slack += weight * (largest - linear)
+        smoothed += weight * (linear + 0.5 * smoothing * (1.0 - square))
+        violation += weight * (1.0 - at_own)
+        if n_support > 1:
+            curved[n_curved] = window
+            for number in range(n_tuples):
+                support[n_curved, number] = False
+            for rank in range(n_support):
+                support[n_curved, places[rank]] = True
+            n_curved += 1
+    return loss, smoothed, slack, violation, n_curved
+
+
+@njit(**_options)
+def slope_loop(scores, change, length, windows, weights, labels, smoothing):  # type: ignore[no-untyped-def]
+    """Derivative of the weighted smoothed loss along ``scores + length * change``."""
+    n_slices, n_windows = windows.shape
+    n_states = scores.shape[0]
+    n_tuples = n_states**n_slices
+    lead, moves = np.empty((n_slices, n_states)), np.empty((n_slices, n_states))
+    values, heights = np.empty(n_tuples), np.empty(n_tuples)
+    places = np.empty(n_tuples, dtype=np.intp)
+    total = 0.0
+    for window in range(n_windows):
+        label = labels[window]
+        largest = -np.inf
+        for i in range(n_slices):
+            frame = windows[i, window]
+            own, own_move = scores[label, frame], change[label, frame]
+            for state in range(n_states):
+                moves[i, state] = change[state, frame] - own_move
+                lead[i, state] = scores[state, frame] - own + length * moves[i, state]
+                if state != label:
+                    largest = max(largest, lead[i, state])
+        if largest <= -1.0 - smoothing:
+            continue
+        for i in range(n_slices):
+            lead[i, label] = 0.0
+        largest, own = _tuple_values(lead, label, values)
+        slope = 0.0
+        for rank in range(_support(values, largest, smoothing, places, heights)):
+            rest = places[rank]
+            if rest == own:
+                continue
+            along = 0.0
+            for back in range(n_slices):
+                along += moves[n_slices - 1 - back, rest % n_states]
+                rest //= n_states
+            slope += heights[rank] * along
+        total += weights[window] * slope
+    return total
+
+
+@njit(**_options)
+def cost_loop(scores, windows, costs):  # type: ignore[no-untyped-def]
+    """Fill in the loss of every window for every label, (n_windows, n_states)."""
+    n_slices, n_windows = windows.shape
+    n_states = scores.shape[0]
+    best, second = np.empty(n_slices), np.empty(n_slices)
+    place = np.empty(n_slices, dtype=np.intp)
+    for window in range(n_windows):
+        for i in range(n_slices):
+            frame = windows[i, window]
+            best[i], second[i], place[i] = -np.inf, -np.inf, 0
+            for state in range(n_states):
+                value = scores[state, frame]
+                if value > best[i]:
+                    second[i], best[i], place[i] = best[i], value, state
+                elif value > second[i]:
+                    second[i] = value
+        for state in range(n_states):
+            positive, largest = 0.0, -np.inf
+            for i in range(n_slices):
+                lead = (second[i] if place[i] == state else best[i]) - scores[state, windows[i, window]]
+                positive += max(lead, 0.0)
+                largest = max(largest, lead)
+            costs[window, state] = max(0.0, 1.0 + (positive if largest >= 0.0 else largest))
+
+
+@njit(**_options)
+def curvature_loop(features, windows, weights, chosen, support, coordinates, contrasts, rows):  # type: ignore[no-untyped-def]
+    """Fill in the rows A with AᵀA = Σ c J'(I_S - 11ᵀ/|S|) J of some windows; see `blocks.curvature`.
+
+    ``coordinates`` (n_states, n_contrasts) are the contrasts of the states; ``contrasts`` (n_tuples + 1, n_tuples,
+    n_tuples) holds at place |S| those of |S| tuples; ``rows`` (n_rows, n_contrasts, n_features + 1) must be zero.
+    """
+    n_slices = windows.shape[0]
+    n_states, n_contrasts = coordinates.shape
+    n_features = features.shape[1]
+    n_tuples = support.shape[1]
+    members = np.empty(n_tuples, dtype=np.intp)
+    factor = np.empty((n_slices, n_contrasts))
+    done = 0
+    for place in range(chosen.shape[0]):
+        window = chosen[place]
+        root = np.sqrt(weights[window])
+        size = 0
+        for number in range(n_tuples):
+            if support[place, number]:
+                members[size] = number
+                size += 1
+        for r in range(size - 1):
+            factor[:] = 0.0
+            for member in range(size):
+                rest = members[member]
+                share = root * contrasts[size, member, r]
+                for back in range(n_slices):
+                    i = n_slices - 1 - back
+                    for p in range(n_contrasts):
+                        factor[i, p] += share * coordinates[rest % n_states, p]
+                    rest //= n_states
+            for i in range(n_slices):
+                frame = windows[i, window]
+                for p in range(n_contrasts):
+                    scale = factor[i, p]
+                    if scale == 0.0:
+                        continue
+                    for feature in range(n_features):
+                        rows[done, p, feature] += scale * features[frame, feature]
+                    rows[done, p, n_features] += scale
+            done += 1
+
+
+@njit(**_options)
+def frame_sum_loop(windows, weights, labels, totals):  # type: ignore[no-untyped-def]
+    """Add the weight of every window to its frames, in the row of its label: ``totals`` (n_states, n_frames)."""
+    for window in range(windows.shape[1]):
+        for i in range(windows.shape[0]):
+            totals[labels[window], windows[i, window]] += weights[window]
+
+
+@njit(**_options)
+def nearest_loop(points, centers, labels):  # type: ignore[no-untyped-def]
+    """Fill in the nearest centre of every point, the first on ties; ``centers`` is (n_columns, n_centers)."""
+    n_columns, n_centers = centers.shape
+    squares = np.empty(n_centers)
+    for point in range(points.shape[0]):
+        squares[:] = 0.0
+        for column in range(n_columns):
+            value = points[point, column]
+            for center in range(n_centers):
+                difference = value - centers[column, center]
+                squares[center] += difference * difference
+        best, place = squares[0], 0
+        for center in range(1, n_centers):
+            if squares[center] < best:
+                best, place = squares[center], center
+        labels[point] = place

@@ -1,0 +1,139 @@
+"""The last step on data too large to hold as features: a rule found on a sample is improved by looks at all the data.
+
+Each look, at the rule at hand, gives the loss and its gradient on all windows (`m3c_md.optimize.streaming`). The
+sample, tilted so that its gradient is that of all the data, then says where to go (Shamir, Srebro and Zhang 2014,
+"DANE"): near the optimum sample and data differ little in curvature, and a few looks take the duality gap on all the
+data below a per cent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from m3c_md.optimize.blocks import Rule, WindowBlock, all_label_costs, pass_sums
+from m3c_md.optimize.feature_map import FourierMap
+from m3c_md.optimize.labels import balanced_labels, class_bounds
+from m3c_md.optimize.large_margin import minimise_smoothed, relative_gap
+from m3c_md.optimize.streaming import StreamSums, add_up, look_at_block
+from m3c_md.search.local_search import LocalOptimum, SearchSettings, local_search
+from m3c_md.search.problem import SearchProblem
+from m3c_md.search.selection import Candidate, Selection, class_averaged, metastability_of
+from m3c_md.search.source import FrameBlock, Source, SourceBlocks
+from m3c_md.search.windows import FeatureBlocks, equally_spaced
+
+FloatArray = NDArray[np.float64]
+
+# Windows of the sample that answers for all the data.
+SAMPLE_WINDOWS = 20_000
+MAX_LOOKS = 20
+# First width of the smoothing, and the share of the wanted gap that it may be guilty of.
+FIRST_SMOOTHING = 0.02
+SMOOTHING_SHARE = 0.3
+# The objective may rise by this share before a step is halved.
+TOLERATED_RISE = 1e-3
+
+
+@dataclass(frozen=True)
+class Look:
+    """A rule and what all the data say about it."""
+
+    rule: Rule
+    sums: StreamSums
+    objective: float
+    lower_bound: float
+
+    @property
+    def gap(self) -> float:
+        """Relative duality gap for the labels that are cheapest under the rule."""
+        return relative_gap(self.objective, self.lower_bound)
+
+
+def polish_on_all_data(
+    problem: SearchProblem,
+    everything: Source,
+    candidate: Candidate,
+    selection: Selection,
+    gap: float,
+    report: Callable[[int], object] = lambda n_looks: None,
+) -> Candidate:
+    """Improve a candidate by looks at all the data until the duality gap there is small enough."""
+    settings, feature_map = problem.settings, problem.feature_map(candidate.bandwidth)
+    chosen = equally_spaced(problem.data.n_windows, SAMPLE_WINDOWS)
+    sample = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, np.float32)
+    n_slices = len(problem.data.windows)
+    prices = np.zeros(settings.n_states)
+
+    def look(rule: Rule, smoothing: float) -> Look:
+        sums = add_up(everything.map(look_at, feature_map, rule, smoothing, prices))
+        objective = 0.5 * settings.regularization * float((rule.weights**2).sum()) + sums.loss
+        bound = sums.lower_bound(n_slices, settings.regularization, bias=settings.bias)
+        return Look(rule, sums, objective, bound)
+
+    smoothing, rule = FIRST_SMOOTHING, candidate.optimum.rule
+    best: Look | None = None
+    trace = []
+    for n_looks in range(1, MAX_LOOKS + 1):
+        now = look(rule, smoothing)
+        report(n_looks)
+        if best is None or now.objective < best.objective:
+            best = now
+        trace.append(best.objective)
+        if now.gap <= gap and now.objective <= (1.0 + TOLERATED_RISE) * best.objective:
+            best = now
+            break
+        if now.objective > (1.0 + TOLERATED_RISE) * best.objective:
+            rule = Rule(0.5 * (rule.weights + best.rule.weights), 0.5 * (rule.bias + best.rule.bias))
+            continue
+        if now.sums.slack > SMOOTHING_SHARE * gap * now.objective:
+            smoothing *= 0.3
+        rule = _improved(sample, now, settings, smoothing)
+    assert best is not None
+    if best.gap > gap:
+        # What a sample cannot resolve takes all windows, in double precision.
+        blocks = SourceBlocks(everything, feature_map)
+        bounds = class_bounds(everything.n_windows, settings.n_states, settings.balance)
+        labels = balanced_labels(all_label_costs(blocks, best.rule), *bounds).labels
+        exact = local_search(blocks, labels, settings, start=best.rule, gap=gap)
+        best = replace(look(exact.rule, smoothing), objective=exact.objective, lower_bound=exact.lower_bound)
+        trace.extend(exact.trace)
+    # Its labels on the sample, to compare the winner with candidates that went no further.
+    labels = all_label_costs(sample, best.rule).argmin(axis=1)
+    optimum = LocalOptimum(
+        best.rule, labels, best.objective, best.lower_bound, len(trace), best.gap <= gap, tuple(trace)
+    )
+    return _judged(problem, candidate, optimum, best.sums, selection)
+
+
+def look_at(block: FrameBlock, feature_map: FourierMap, rule: Rule, smoothing: float, prices: FloatArray) -> StreamSums:
+    """Featurise one block of frames and sum over its windows."""
+    features = feature_map(block.frames, np.float32)
+    windows = WindowBlock(features, block.windows, block.weights)
+    return look_at_block(windows, block.own, rule, smoothing, prices)
+
+
+def _improved(sample: FeatureBlocks, now: Look, settings: SearchSettings, smoothing: float) -> Rule:
+    """Solve the sample's problem, tilted to have the gradient of all the data at the rule at hand."""
+    labels = all_label_costs(sample, now.rule).argmin(axis=1)
+    own = pass_sums(sample, labels, now.rule, smoothing)
+    tilt = Rule(now.sums.gradient - own.gradient, now.sums.bias_gradient - own.bias_gradient)
+    return minimise_smoothed(sample, labels, now.rule, settings.regularization, smoothing, tilt, bias=settings.bias)
+
+
+def _judged(
+    problem: SearchProblem, candidate: Candidate, optimum: LocalOptimum, sums: StreamSums, selection: Selection
+) -> Candidate:
+    penalty = 0.5 * problem.settings.regularization * float((optimum.rule.weights**2).sum())
+    score = optimum.objective if selection == "objective" else class_averaged(sums.class_loss, sums.shares) + penalty
+    return Candidate(
+        candidate.start,
+        candidate.bandwidth,
+        optimum,
+        score,
+        sums.n_frames / sums.n_frames.sum(),
+        metastability_of(sums.transitions) if len(problem.data.windows) > 1 else np.nan,
+        problem.n_windows,
+    )
