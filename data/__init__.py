@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["MolecularData", "alanine_dipeptide", "deca_alanine", "read_run"]
 
 _HERE = Path(__file__).parent
+DIHEDRALS = "_dihedrals.npy"
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,8 @@ class MolecularData:
     @property
     def trajectory_files(self) -> list[Path]:
         """XTC files with the coordinates of the first trajectories; the others have only angles."""
-        return sorted(self.folder.glob("traj_*.xtc"))
+        finished = (path.with_name(f"{path.name.removesuffix(DIHEDRALS)}.xtc") for path in _finished(self.folder))
+        return [path for path in finished if path.is_file()]
 
     def __str__(self) -> str:
         n_frames = sum(map(len, self.angles))
@@ -125,10 +127,16 @@ def read_run(folder: Path | str) -> MolecularData:
     folder = Path(folder)
     if not (folder / SETTINGS).is_file():
         raise InputError(f"{folder} has no {SETTINGS}; give a folder that m3c-md simulate has written to")
-    files = sorted(folder.glob("traj_*_dihedrals.npy"))
+    files = _finished(folder)
     if not files:
         raise InputError(f"{folder} has no finished trajectory; run m3c-md simulate again, it goes on where it was")
     settings = read_settings(folder)
     names = DihedralFeaturizer(sincos=False).describe(folder / TOPOLOGY)
     angles = [np.load(file, allow_pickle=False) for file in files]
     return MolecularData(folder, angles, list(names), settings.spacing, "ps", settings.temperature)
+
+
+def _finished(folder: Path) -> list[Path]:
+    """Files of angles, in the order of the trajectories' numbers."""
+    files = folder.glob(f"traj_*{DIHEDRALS}")
+    return sorted(files, key=lambda path: (len(path.name), path.name))

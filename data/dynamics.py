@@ -181,7 +181,8 @@ def start_point(system: openmm.System, settings: Settings, positions: FloatArray
     context = _make_context(system, settings, seed)
     context.setPositions(positions)
     context.setVelocitiesToTemperature(settings.temperature, seed)
-    context.getIntegrator().step(settings.equilibration_frames * settings.steps_per_frame)
+    for _ in range(settings.equilibration_frames):  # frame by frame, so that Ctrl-C is heard
+        context.getIntegrator().step(settings.steps_per_frame)
     return _current_point(context)
 
 
@@ -191,7 +192,7 @@ def _current_point(context: openmm.Context) -> PhaseSpacePoint:
         np.array(state.getPositions(asNumpy=True)._value), np.array(state.getVelocities(asNumpy=True)._value)
     )
     if not (np.isfinite(point.positions).all() and np.isfinite(point.velocities).all()):
-        raise FloatingPointError("the simulation blew up (coordinates are not finite): lower the temperature")
+        raise ValueError("the simulation blew up (coordinates are not finite); lower the temperature")
     return point
 
 

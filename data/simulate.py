@@ -24,6 +24,7 @@ import math
 import os
 import shutil
 import signal
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from multiprocessing import get_context
@@ -152,12 +153,17 @@ def finish_trajectory(settings: Settings, folder: Path, trajectory: int) -> None
     import mdtraj
 
     from m3c_md.features import DihedralFeaturizer
+    from m3c_md.features.files import plain_path
 
     parts = parts_path(folder, trajectory)
     topology = mdtraj.load_topology(str(folder / TOPOLOGY))
-    joined = mdtraj.load([str(path) for path in sorted(parts.glob("[0-9]*.xtc"))], top=topology)
+    chunks = []
+    for path in sorted(parts.glob("[0-9]*.xtc")):
+        with plain_path(path) as name:
+            chunks.append(mdtraj.load(name, top=topology))
+    joined = mdtraj.join(chunks)
     if joined.n_frames != settings.n_frames:
-        raise RuntimeError(f"{parts} holds {joined.n_frames} frames, not {settings.n_frames}; remove it and run again")
+        raise ValueError(f"{parts} holds {joined.n_frames} frames, not {settings.n_frames}; remove it and run again")
     write_xtc(folder / f"traj_{trajectory:02d}.xtc", joined.xyz, 0, settings)
     path = dihedrals_path(folder, trajectory)
     temporary = path.with_name(f"writing_{path.name}")
@@ -206,14 +212,25 @@ def write_xtc(path: Path, frames: npt.NDArray[np.float32], first_frame: int, set
 
     Frame ``i`` of a trajectory has time ``i * spacing``.
     """
-    from mdtraj.formats import XTCTrajectoryFile
-
     temporary = path.with_name(f"writing_{path.name}")
     numbers = np.arange(first_frame, first_frame + len(frames), dtype=np.int32)
-    with XTCTrajectoryFile(str(temporary), "w") as file:
-        times = (numbers * settings.spacing).astype(np.float32)
-        file.write(frames, time=times, step=numbers * settings.steps_per_frame)
+    times = (numbers * settings.spacing).astype(np.float32)
+    if str(temporary).isascii():
+        _write_xtc(temporary, frames, times, numbers * settings.steps_per_frame)
+    else:  # mdtraj's XTC files know ASCII paths only
+        with tempfile.TemporaryDirectory() as elsewhere:
+            _write_xtc(Path(elsewhere) / "frames.xtc", frames, times, numbers * settings.steps_per_frame)
+            shutil.copyfile(Path(elsewhere) / "frames.xtc", temporary)
     os.replace(temporary, path)
+
+
+def _write_xtc(
+    path: Path, frames: npt.NDArray[np.float32], times: npt.NDArray[np.float32], steps: npt.NDArray[np.int32]
+) -> None:
+    from mdtraj.formats import XTCTrajectoryFile
+
+    with XTCTrajectoryFile(str(path), "w") as file:
+        file.write(frames, time=times, step=steps)
 
 
 def write_topology(path: Path, settings: Settings) -> None:
@@ -243,8 +260,12 @@ def read_checkpoint(path: Path) -> tuple[int, PhaseSpacePoint]:
 
 def read_settings(folder: Path) -> Settings:
     """Read what a run was made with."""
-    content = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
-    return Settings(**{**content, "starts": tuple(content["starts"])})
+    path = folder / SETTINGS
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return Settings(**{**content, "starts": tuple(content["starts"])})
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{path} was not written by m3c-md simulate; choose another folder") from error
 
 
 def check_settings(folder: Path, settings: Settings) -> None:

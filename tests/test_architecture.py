@@ -12,9 +12,13 @@ from pathlib import Path
 import pytest
 
 import m3c_md
+import m3c_md.data
 
 PACKAGE = Path(m3c_md.__file__).parent
+DATA = Path(m3c_md.data.__file__).parent  # beside the package in a clone, inside it in an installation
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "data" not in path.relative_to(PACKAGE).parts)
+MODULES += sorted(DATA.rglob("*.py"))
+PROJECT = PACKAGE.parent / "pyproject.toml"
 
 # Room -> rooms that it may import besides itself. Data flows left to right; everybody may raise the package's errors.
 LEFT_OF: dict[str, set[str]] = {
@@ -23,6 +27,7 @@ LEFT_OF: dict[str, set[str]] = {
     "matching": {"exceptions"},
     "systems": {"exceptions", "matching"},
     "features": {"exceptions", "inputs"},
+    "data": {"exceptions", "features"},
     "optimize": {"exceptions"},
     "search": {"exceptions", "matching", "optimize"},
     "clustering": {"exceptions", "inputs", "matching", "optimize", "search"},
@@ -36,23 +41,26 @@ HEAVY = {"cvxpy", "ortools", "highspy", "scs", "clarabel", "matplotlib", "pandas
 
 
 def name_of(path: Path) -> str:
-    return path.relative_to(PACKAGE).as_posix()
+    return f"data/{path.relative_to(DATA).as_posix()}" if DATA in path.parents else path.relative_to(PACKAGE).as_posix()
 
 
 def room_of(path: Path) -> str:
-    top = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    top = name_of(path).partition("/")[0].removesuffix(".py")
     return "systems" if top.startswith("systems") else top
 
 
-def imported(nodes: list[ast.stmt] | list[ast.AST]) -> set[str]:
+def imported(nodes: list[ast.stmt] | list[ast.AST], room: str) -> set[str]:
     """Absolute names of everything that some import statements bring in."""
     names: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "imports are absolute, so that one can see where a name lives"
-            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+            # The data lie in two places; siblings find each other in both.
+            sibling = room == "data" and node.level == 1
+            assert node.level == 0 or sibling, "imports are absolute, so that one can see where a name lives"
+            home = ".".join(filter(None, ["m3c_md.data" if sibling else "", node.module]))
+            names |= {f"{home}.{alias.name}" for alias in node.names}
     return names
 
 
@@ -79,15 +87,19 @@ class TestEveryModule:
         if room in FRONT_DOORS:
             return
         assert room in LEFT_OF, f"{name_of(path)} is in no room of the house; decide what it may import"
-        names = imported(list(ast.walk(ast.parse(path.read_text()))))
+        names = imported(list(ast.walk(ast.parse(path.read_text()))), room)
         own = {name.split(".")[1] for name in names if name.startswith("m3c_md.")}
         rooms = {"systems" if name.startswith("systems") else name for name in own}
         assert rooms <= LEFT_OF[room] | {room}
 
     def test_loads_no_heavy_package_when_imported(self, path: Path) -> None:
-        roots = {name.partition(".")[0] for name in imported(at_import_time(ast.parse(path.read_text())))}
+        room = room_of(path)
+        names = imported(at_import_time(ast.parse(path.read_text())), room)
+        roots = {name.partition(".")[0] for name in names}
         assert not roots & HEAVY
-        assert "mdtraj" not in roots or room_of(path) == "features"
+        assert "mdtraj" not in roots or room == "features"
+        # The featurizer would bring mdtraj and deeptime along.
+        assert room != "data" or not [name for name in names if name.startswith("m3c_md.features")]
 
     def test_documents_everything_public(self, path: Path) -> None:
         tree = ast.parse(path.read_text())
@@ -131,8 +143,37 @@ class TestFrontDoor:
         with pytest.raises(AttributeError, match="nonsense"):
             _ = m3c_md.nonsense
 
-    def test_version_is_that_of_the_project(self) -> None:
-        project = PACKAGE.parent / "pyproject.toml"
-        if not project.exists():
-            pytest.skip("an installed package has no pyproject.toml beside it")
-        assert m3c_md.__version__ == tomllib.loads(project.read_text())["project"]["version"]
+    def test_the_data_load_nothing_before_they_are_read(self) -> None:
+        statement = "import m3c_md.data, m3c_md.data.simulate"
+        assert not loaded_after(statement) & (HEAVY | {"deeptime", "sklearn", "scipy", "mdtraj", "joblib"})
+
+
+@pytest.mark.skipif(not PROJECT.exists(), reason="an installed package has no pyproject.toml beside it")
+class TestProject:
+    def test_version_is_that_of_the_package(self) -> None:
+        assert m3c_md.__version__ == tomllib.loads(PROJECT.read_text())["project"]["version"]
+
+    def test_every_folder_of_code_is_installed(self) -> None:
+        folders = {path.parent for path in MODULES if path.name == "__init__.py"}
+        names = {
+            ".".join(["m3c_md", "data", *folder.relative_to(DATA).parts])
+            if folder == DATA or DATA in folder.parents
+            else ".".join(folder.relative_to(PACKAGE.parent).parts)
+            for folder in folders
+        }
+        setuptools = tomllib.loads(PROJECT.read_text())["tool"]["setuptools"]
+        assert sorted(setuptools["packages"]) == sorted(names)
+        # No module lies in a folder that is not a package.
+        assert {path.parent for path in MODULES} == folders
+        places = {name: PROJECT.parent / place for name, place in setuptools["package-dir"].items()}
+        assert places == {"m3c_md.data": DATA}
+
+    def test_every_file_of_data_is_installed(self) -> None:
+        patterns = tomllib.loads(PROJECT.read_text())["tool"]["setuptools"]["package-data"]
+        files = {path for path in DATA.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+        matched = {pattern: set(DATA.glob(pattern)) for pattern in patterns["m3c_md.data"]}
+        assert [pattern for pattern, found in matched.items() if not found] == []
+        missed = files - set().union(*matched.values()) - set(MODULES)
+        assert sorted(name_of(path) for path in missed) == []
+        assert (PACKAGE / "py.typed").exists()
+        assert "py.typed" in patterns["m3c_md"]

@@ -51,6 +51,7 @@ def run_demo(options: argparse.Namespace, console: Console) -> int:
     began = time.perf_counter()
     with OutputFolder(options.out, DEMO_FILES, force=options.force) as folder:
         from m3c_md import compare
+        from m3c_md.exceptions import DegenerateSolutionError
 
         shipped = alanine_dipeptide()
         files = shipped.trajectory_files
@@ -80,6 +81,8 @@ def run_demo(options: argparse.Namespace, console: Console) -> int:
             progress=tqdm,
         )
         warn_of_methods(console, comparison.table["warnings"].to_dict())
+        if "M3C" not in comparison.models:
+            raise DegenerateSolutionError(comparison.table["warnings"]["M3C"])
         model: M3CModel = comparison.models["M3C"]
         body = _findings(comparison, model)
         for line in ["", *body]:

@@ -174,7 +174,7 @@ def write_structures(folder: OutputFolder, model: M3CModel, data: Trajectories, 
     import mdtraj as md
     from tqdm import tqdm
 
-    from m3c_md.features.files import read_topology
+    from m3c_md.features.files import plain_path, read_topology
 
     topology = read_topology(data.top, data.files)
     samples = model.sample(data.features, n_structures)
@@ -183,7 +183,8 @@ def write_structures(folder: OutputFolder, model: M3CModel, data: Trajectories, 
             frames = []
             for trajectory, frame in chosen.tolist():
                 place = frame * data.stride
-                frames.append(md.load_frame(str(data.files[trajectory]), place, top=topology))
+                with plain_path(data.files[trajectory]) as name:
+                    frames.append(md.load_frame(name, place, top=topology))
                 bar.update()
             with folder.writing(f"structures/state_{state}.pdb") as path:
                 md.join(frames, check_topology=False).save_pdb(str(path))

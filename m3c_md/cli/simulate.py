@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import time
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from m3c_md.cli.console import Console
@@ -75,6 +76,8 @@ def run_simulate(options: argparse.Namespace, console: Console) -> int:
     n_trajectories = options.n_trajectories or DEFAULT_N_TRAJECTORIES[options.molecule]
     try:
         simulate(settings, n_trajectories, options.out, n_jobs=options.jobs, progress=tqdm)
+    except BrokenProcessPool as error:
+        raise OSError(f"a process of the simulation was killed; the same command goes on from {options.out}") from error
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"{options.out} is complete up to the last chunk; the same command goes on") from None
     run = read_run(options.out)
@@ -86,7 +89,7 @@ def run_simulate(options: argparse.Namespace, console: Console) -> int:
             "command": "simulate",
             "molecule": options.molecule,
             "settings": dataclasses.asdict(settings),
-            "n_trajectories": n_trajectories,
+            "n_trajectories": len(run.angles),
             "n_frames": sum(map(len, run.angles)),
             "dt": run.dt,
             "unit": run.unit,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import itertools
 import os
 import re
+import shutil
 import struct
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -153,6 +156,21 @@ def extension_of(path: Any) -> str:
     return os.path.splitext(base)[1] + extension if extension == ".gz" else extension
 
 
+@contextlib.contextmanager
+def plain_path(path: Path) -> Iterator[str]:
+    """Name of a file in letters that all readers of mdtraj know: some take ASCII only, and get a link instead."""
+    if str(path).isascii():
+        yield str(path)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        link = Path(folder) / f"file{extension_of(path)}"
+        try:
+            link.symlink_to(path.resolve())
+        except OSError:  # not every system allows links
+            shutil.copyfile(path, link)
+        yield str(link)
+
+
 def trajectory_blocks(path: Path, topology: md.Topology, chunk: int) -> Iterator[md.Trajectory]:
     """Read the frames of a file in blocks, each of ``chunk`` frames or less and never large in memory.
 
@@ -202,10 +220,14 @@ def trajectory_blocks(path: Path, topology: md.Topology, chunk: int) -> Iterator
 
 def _stream(path: Path, topology: md.Topology, sizes: Iterable[int]) -> Iterator[md.Trajectory]:
     """Blocks of frames with the numbers of frames asked for; the last may be shorter."""
-    extension = extension_of(path)
+    with plain_path(path) as name:
+        yield from _stream_file(name, extension_of(path), topology, sizes)
+
+
+def _stream_file(name: str, extension: str, topology: md.Topology, sizes: Iterable[int]) -> Iterator[md.Trajectory]:
     own = extension in _WITH_TOPOLOGY
     if extension not in _STREAMED:
-        whole = md.load(str(path)) if own else md.load(str(path), top=topology)
+        whole = md.load(name) if own else md.load(name, top=topology)
         _check_atoms(whole.topology, topology)
         start = 0
         for size in sizes:
@@ -216,7 +238,7 @@ def _stream(path: Path, topology: md.Topology, sizes: Iterable[int]) -> Iterator
         return
     options = {"n_atoms": topology.n_atoms} if extension in (".mdcrd", ".crd") else {}
     checked = False
-    with md.open(str(path), **options) as handle:
+    with md.open(name, **options) as handle:
         for size in sizes:
             # No stride here: for some formats n_frames counts frames before it is applied, for others after.
             block = handle.read_as_traj(n_frames=size) if own else handle.read_as_traj(topology, n_frames=size)
@@ -269,7 +291,7 @@ def _atoms_of(path: Path, topology: md.Topology) -> int | None:
         if extension_of(path) in _WITH_TOPOLOGY:
             return int(_topology_of_file(path).n_atoms)
         options = {"n_atoms": topology.n_atoms} if extension_of(path) in (".mdcrd", ".crd") else {}
-        with md.open(str(path), **options) as handle:
+        with plain_path(path) as name, md.open(name, **options) as handle:
             frame = handle.read(n_frames=1)
         return int((frame[0] if isinstance(frame, tuple) else frame).shape[1])
     except Exception:  # then the first error is all that there is to tell

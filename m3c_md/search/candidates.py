@@ -140,7 +140,7 @@ def search(
         alive, out = choose(problem, optimise(_continued(alive), n_windows, begin, end), n_keep)
         ended = out + ended
     report(0.9)
-    finished = _finish(problem, alive, ended, selection, gap)
+    finished = _finish(problem, alive, ended, selection, gap, report)
     report(1.0)
     return finished
 
@@ -321,7 +321,12 @@ def _balanced_start(blocks: FeatureBlocks, trial: Trial, n_windows: int, setting
 
 
 def _finish(
-    problem: SearchProblem, alive: list[Candidate], ended: list[Candidate], selection: Selection, gap: float
+    problem: SearchProblem,
+    alive: list[Candidate],
+    ended: list[Candidate],
+    selection: Selection,
+    gap: float,
+    report: Report,
 ) -> list[Candidate]:
     """Polish the best candidate on all windows to the requested gap; if it loses a state, take the next.
 
@@ -337,7 +342,7 @@ def _finish(
         if rare and candidate.standing(settings, n_windows) == Standing.RARE:
             break
         others = [c for c in others if c is not candidate]
-        polished = _polish(problem, candidate, selection, gap)
+        polished = _polish(problem, candidate, selection, gap, report)
         if polished.standing(settings, n_windows) == Standing.FINE:
             return [replace(polished, fate="winner"), *rare, *others]
         if polished.standing(settings, n_windows) == Standing.RARE:
@@ -349,10 +354,16 @@ def _finish(
     raise nothing_left(others, settings)
 
 
-def _polish(problem: SearchProblem, candidate: Candidate, selection: Selection, gap: float) -> Candidate:
+def _polish(
+    problem: SearchProblem, candidate: Candidate, selection: Selection, gap: float, report: Report
+) -> Candidate:
     """Bring a candidate to full accuracy on all windows, and count its states on all frames."""
     if problem.everything is not None:
-        return polish_on_all_data(problem, problem.everything, candidate, selection, gap)
+        n_sample, everything = RUNGS[-1][0], problem.everything
+        # Half of what is left of the bar with every look: nobody knows how many there will be.
+        return polish_on_all_data(
+            problem, everything, candidate, selection, gap, n_sample, lambda looks: report(1.0 - 0.1 * 0.5**looks)
+        )
     gap = min(gap, IN_MEMORY_GAP)
     whole = candidate.n_windows == problem.data.n_windows
     if not (whole and candidate.optimum.converged and candidate.optimum.gap <= gap):

@@ -27,14 +27,14 @@ from m3c_md.search.windows import FeatureBlocks, equally_spaced
 
 FloatArray = NDArray[np.float64]
 
-# Windows of the sample that answers for all the data.
-SAMPLE_WINDOWS = 20_000
 MAX_LOOKS = 20
 # First width of the smoothing, and the share of the wanted gap that it may be guilty of.
 FIRST_SMOOTHING = 0.02
 SMOOTHING_SHARE = 0.3
-# The objective may rise by this share before a step is halved.
+# The objective may rise by this share before a step is halved, and must have fallen by no more at the end: while it
+# falls faster, labels are still changing, however small the gap for those at hand.
 TOLERATED_RISE = 1e-3
+STEADY_FALL = 5e-4
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,24 @@ def polish_on_all_data(
     candidate: Candidate,
     selection: Selection,
     gap: float,
+    n_sample: int,
     report: Callable[[int], object] = lambda n_looks: None,
 ) -> Candidate:
-    """Improve a candidate by looks at all the data until the duality gap there is small enough."""
+    """Improve a candidate by looks at all the data until the duality gap there is small and the objective steady.
+
+    Parameters
+    ----------
+    problem, everything, candidate, selection
+        The problem on a sample, all the data, where to start, and how to judge the result.
+    gap : float
+        Relative duality gap to reach.
+    n_sample : int
+        Windows of the sample that answers for all the data.
+    report : callable
+        Told the number of looks taken.
+    """
     settings, feature_map = problem.settings, problem.feature_map(candidate.bandwidth)
-    chosen = equally_spaced(problem.data.n_windows, SAMPLE_WINDOWS)
+    chosen = equally_spaced(problem.data.n_windows, n_sample)
     sample = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, np.float32)
     n_slices = len(problem.data.windows)
     prices = np.zeros(settings.n_states)
@@ -75,14 +88,15 @@ def polish_on_all_data(
 
     smoothing, rule = FIRST_SMOOTHING, candidate.optimum.rule
     best: Look | None = None
-    trace = []
+    trace: list[float] = []
     for n_looks in range(1, MAX_LOOKS + 1):
         now = look(rule, smoothing)
         report(n_looks)
+        before = np.inf if best is None else best.objective
         if best is None or now.objective < best.objective:
             best = now
         trace.append(best.objective)
-        if now.gap <= gap and now.objective <= (1.0 + TOLERATED_RISE) * best.objective:
+        if now.gap <= gap and abs(before - now.objective) <= STEADY_FALL * now.objective:
             best = now
             break
         if now.objective > (1.0 + TOLERATED_RISE) * best.objective:

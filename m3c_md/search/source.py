@@ -175,7 +175,7 @@ class LocalSource:
         """Return the numbers, among all frames, of the first frames of some windows."""
         reach = (self.n_slices - 1) * self.lagtime
         lengths = np.array([len(x) for x in self.trajectories])
-        windows_before = np.concatenate([[0], np.cumsum(lengths - reach)])
+        windows_before = np.concatenate([[0], np.cumsum(np.maximum(lengths - reach, 0))])
         frames_before = np.concatenate([[0], np.cumsum(lengths)])
         trajectory = np.searchsorted(windows_before, chosen, side="right") - 1
         return np.asarray(chosen - windows_before[trajectory] + frames_before[trajectory], dtype=np.intp)
