@@ -91,12 +91,12 @@ def look_at_block(
     rule : Rule
     smoothing : float
     prices : (n_states,) array
-        Added to the cost of a label before the cheapest is taken: what balance costs.
+        Added to the weighted cost of a label before the cheapest is taken: what balance costs, see `label_prices`.
     """
     n_states = len(rule.bias)
     scores = rule.scores(block.features)
     costs = block_label_costs(block, scores)
-    labels = (costs + prices).argmin(axis=1)
+    labels = (block.weights[:, None] * costs + prices).argmin(axis=1)
     sums = block_sums(block, labels, scores, smoothing)
     states = scores.argmax(axis=0)
     first, last = states[block.windows[0]], states[block.windows[-1]]

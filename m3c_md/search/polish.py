@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from m3c_md.optimize.blocks import Rule, WindowBlock, all_label_costs, pass_sums
 from m3c_md.optimize.feature_map import FourierMap
-from m3c_md.optimize.labels import balanced_labels, class_bounds
+from m3c_md.optimize.labels import balanced_labels, class_bounds, label_prices
 from m3c_md.optimize.large_margin import minimise_smoothed, relative_gap
 from m3c_md.optimize.streaming import StreamSums, add_up, look_at_block
 from m3c_md.search.local_search import LocalOptimum, SearchSettings, local_search
@@ -34,7 +34,10 @@ SMOOTHING_SHARE = 0.3
 # The objective may rise by this share before a step is halved, and must have fallen by no more at the end: while it
 # falls faster, labels are still changing, however small the gap for those at hand.
 TOLERATED_RISE = 1e-3
-STEADY_FALL = 5e-4
+STEADY_FALL = 2e-4
+# Rounds of the local search on the sample between two looks, and the share of labels that may change in the last.
+MAX_ROUNDS = 20
+STILL_LABELS = 2e-4
 
 
 @dataclass(frozen=True)
@@ -78,9 +81,15 @@ def polish_on_all_data(
     chosen = equally_spaced(problem.data.n_windows, n_sample)
     sample = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, np.float32)
     n_slices = len(problem.data.windows)
-    prices = np.zeros(settings.n_states)
+    bounds = class_bounds(len(chosen), settings.n_states, settings.balance)
+    # Weights, and with them costs and prices, are as much smaller as there are more windows.
+    ratio = len(chosen) / everything.n_windows
 
     def look(rule: Rule, smoothing: float) -> Look:
+        costs = all_label_costs(sample, rule)
+        balanced = balanced_labels(costs, *bounds)
+        need = balanced.method == "flow"
+        prices = ratio * label_prices(costs, balanced.labels, *bounds) if need else np.zeros(settings.n_states)
         sums = add_up(everything.map(look_at, feature_map, rule, smoothing, prices))
         objective = 0.5 * settings.regularization * float((rule.weights**2).sum()) + sums.loss
         bound = sums.lower_bound(n_slices, settings.regularization, bias=settings.bias)
@@ -104,18 +113,18 @@ def polish_on_all_data(
             continue
         if now.sums.slack > SMOOTHING_SHARE * gap * now.objective:
             smoothing *= 0.3
-        rule = _improved(sample, now, settings, smoothing)
+        rule = _improved(sample, bounds, now, settings, smoothing)
     assert best is not None
     if best.gap > gap:
         # What a sample cannot resolve takes all windows, in double precision.
         blocks = SourceBlocks(everything, feature_map)
-        bounds = class_bounds(everything.n_windows, settings.n_states, settings.balance)
-        labels = balanced_labels(all_label_costs(blocks, best.rule), *bounds).labels
+        all_bounds = class_bounds(everything.n_windows, settings.n_states, settings.balance)
+        labels = balanced_labels(all_label_costs(blocks, best.rule), *all_bounds).labels
         exact = local_search(blocks, labels, settings, start=best.rule, gap=gap)
         best = replace(look(exact.rule, smoothing), objective=exact.objective, lower_bound=exact.lower_bound)
         trace.extend(exact.trace)
     # Its labels on the sample, to compare the winner with candidates that went no further.
-    labels = all_label_costs(sample, best.rule).argmin(axis=1)
+    labels = balanced_labels(all_label_costs(sample, best.rule), *bounds).labels
     optimum = LocalOptimum(
         best.rule, labels, best.objective, best.lower_bound, len(trace), best.gap <= gap, tuple(trace)
     )
@@ -129,12 +138,20 @@ def look_at(block: FrameBlock, feature_map: FourierMap, rule: Rule, smoothing: f
     return look_at_block(windows, block.own, rule, smoothing, prices)
 
 
-def _improved(sample: FeatureBlocks, now: Look, settings: SearchSettings, smoothing: float) -> Rule:
-    """Solve the sample's problem, tilted to have the gradient of all the data at the rule at hand."""
-    labels = all_label_costs(sample, now.rule).argmin(axis=1)
+def _improved(
+    sample: FeatureBlocks, bounds: tuple[int, int], now: Look, settings: SearchSettings, smoothing: float
+) -> Rule:
+    """Local search on the sample, tilted to have the gradient of all the data at the rule at hand."""
+    labels = balanced_labels(all_label_costs(sample, now.rule), *bounds).labels
     own = pass_sums(sample, labels, now.rule, smoothing)
     tilt = Rule(now.sums.gradient - own.gradient, now.sums.bias_gradient - own.bias_gradient)
-    return minimise_smoothed(sample, labels, now.rule, settings.regularization, smoothing, tilt, bias=settings.bias)
+    rule = now.rule
+    for _ in range(MAX_ROUNDS):
+        rule = minimise_smoothed(sample, labels, rule, settings.regularization, smoothing, tilt, bias=settings.bias)
+        before, labels = labels, balanced_labels(all_label_costs(sample, rule), *bounds).labels
+        if np.count_nonzero(labels != before) <= STILL_LABELS * len(labels):
+            break
+    return rule
 
 
 def _judged(

@@ -91,8 +91,8 @@ def score(blocks: FeatureBlocks, optimum: LocalOptimum, settings: SearchSettings
 
 
 def class_averaged(loss: FloatArray, mass: FloatArray) -> float:
-    """Mean over the classes of their mean losses."""
-    return float((loss / mass).mean())
+    """Mean over the classes of their mean losses; infinite if a class has no windows."""
+    return float((loss / mass).mean()) if (mass > 0.0).all() else np.inf
 
 
 def metastability_of(transitions: FloatArray) -> float:
