@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from m3c_md.exceptions import InputError
 from m3c_md.inputs import (
+    as_frame_arrays,
     as_state_trajectories,
     as_time_lagged_pair,
     as_trajectories,
@@ -240,3 +241,52 @@ class TestParameters:
         for value in ("", None, 1, b"ps"):
             with pytest.raises(InputError, match=r"^unit=.* must be a non-empty string$"):
                 check_string("unit", value)
+
+
+class TestFrameArrays:
+    def test_arrays_are_taken_as_they_are(self, tmp_path):
+        np.save(tmp_path / "x.npy", np.zeros((4, 2), dtype=np.float32))
+        mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+        integers = np.arange(6).reshape(3, 2)
+        given = [mapped, integers]
+        assert all(ours is theirs for ours, theirs in zip(as_frame_arrays(given), given, strict=True))
+        assert as_frame_arrays(mapped)[0] is mapped
+
+    def test_nothing_is_read(self):
+        class Unreadable:
+            shape, dtype = (10**9, 3), np.dtype("float32")
+
+            def __getitem__(self, key):
+                raise AssertionError("read")
+
+            def __len__(self):
+                return self.shape[0]
+
+        assert len(as_frame_arrays([Unreadable()])) == 1
+
+    @pytest.mark.parametrize(
+        ("data", "message"),
+        [
+            (np.zeros((2, 2, 2)), "shape"),
+            (np.zeros((0, 2)), "nothing in it"),
+            (np.array(["a", "b"]), "dtype"),
+            ([np.zeros((3, 2)), np.zeros((3, 1))], "trajectory 1 has 1 columns, but trajectory 0 has 2"),
+            ([], "empty list"),
+            (None, "None"),
+            ("file.xtc", "file.xtc"),
+            (np.ma.masked_array([1.0, 2.0]), "masked"),
+        ],
+    )
+    def test_what_cannot_be_used_is_named(self, data, message):
+        with pytest.raises(InputError, match=message):
+            as_frame_arrays(data)
+
+    def test_lists_and_tables_become_arrays(self):
+        table = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+        assert as_frame_arrays(table)[0].shape == (2, 2)
+        assert as_frame_arrays([[0.0, 1.0], [2.0, 3.0]])[0].shape == (2, 2)
+        assert as_frame_arrays([1.0, 2.0])[0].shape == (2, 1)
+
+    def test_columns_of_a_model(self):
+        with pytest.raises(InputError, match="the model was fitted to 3"):
+            as_frame_arrays([np.zeros((3, 2))], 3)

@@ -36,7 +36,7 @@ class WindowBlock:
     Attributes
     ----------
     features : (n_frames, n_features) array
-        In single precision, sums over the block are too; sums over blocks are always in double precision.
+        In single precision, some sums over the block are too; sums over blocks are always in double precision.
     windows : (n_slices, n_windows) array
         Row numbers in ``features``.
     weights : (n_windows,) array
@@ -285,7 +285,12 @@ def block_sums(block: WindowBlock, labels: IntArray, scores: FloatArray, smoothi
 
 
 def times_features(per_frame: FloatArray, block: WindowBlock) -> FloatArray:
-    """Sum the features of the frames with coefficients (n_states, n_frames), in the precision of the features."""
+    """Sum the features of the frames with coefficients (n_states, n_frames)."""
+    loops = compiled()
+    if loops is not None:
+        sums = np.zeros((len(per_frame), block.features.shape[1]))
+        loops.product_loop(per_frame, block.features, sums)
+        return sums
     product = per_frame.astype(block.features.dtype, copy=False) @ block.features
     return np.asarray(product, dtype=np.float64)
 
@@ -310,7 +315,9 @@ def curvature(blocks: Blocks, sums: PassSums, n_states: int, smoothing: float) -
     stride = max(1, -(-n_rows // MAX_HESSIAN_ROWS))
     total: FloatArray | None = None
     for block, (windows, support) in zip(blocks, sums.kinks, strict=True):
-        rows = _curvature_rows(block, windows[::stride], support[::stride], n_states)
+        rows = _curvature_rows(
+            block, np.ascontiguousarray(windows[::stride]), np.ascontiguousarray(support[::stride]), n_states
+        )
         part = np.asarray(rows.T @ rows, dtype=np.float64)
         total = part if total is None else total + part
     if total is None:

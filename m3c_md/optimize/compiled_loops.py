@@ -245,7 +245,7 @@ def frame_sum_loop(windows, weights, labels, totals):  # type: ignore[no-untyped
             totals[labels[window], windows[i, window]] += weights[window]
 
 
-@njit(**_options)
+@njit(fastmath={"nnan", "ninf", "nsz"}, **_options)
 def nearest_loop(points, centers, labels):  # type: ignore[no-untyped-def]
     """Fill in the nearest centre of every point, the first on ties; ``centers`` is (n_columns, n_centers)."""
     n_columns, n_centers = centers.shape
@@ -257,8 +257,68 @@ def nearest_loop(points, centers, labels):  # type: ignore[no-untyped-def]
             for center in range(n_centers):
                 difference = value - centers[column, center]
                 squares[center] += difference * difference
-        best, place = squares[0], 0
+        best = squares[0]
         for center in range(1, n_centers):
-            if squares[center] < best:
-                best, place = squares[center], center
+            best = min(best, squares[center])
+        place = 0
+        while squares[place] != best:  # apart from the minimum, so that the processor takes several at a time there
+            place += 1
         labels[point] = place
+
+
+@njit(**_options)
+def product_loop(coefficients, features, sums):  # type: ignore[no-untyped-def]
+    """Add Σ_n coefficients[k, n] features[n] to ``sums`` (n_states, n_features), leaving zeros out: most are."""
+    n_states, n_frames = coefficients.shape
+    n_features = features.shape[1]
+    for frame in range(n_frames):
+        for state in range(n_states):
+            factor = coefficients[state, frame]
+            if factor != 0.0:
+                for feature in range(n_features):
+                    sums[state, feature] += factor * features[frame, feature]
+
+
+@njit(**_options)
+def flip_loop(symmetric, labels, n_states):  # type: ignore[no-untyped-def]
+    """Raise Q by single flips of cells, steepest first, in place; see `m3c_md.search.lumping.flip_to_metastability`."""
+    n = symmetric.shape[0]
+    visits, to_state = np.zeros(n), np.zeros((n, n_states))
+    mass, inner = np.zeros(n_states), np.zeros(n_states)
+    members = np.zeros(n_states, dtype=np.intp)
+    for i in range(n):
+        for j in range(n):
+            visits[i] += symmetric[i, j]
+            to_state[i, labels[j]] += symmetric[i, j]
+    for i in range(n):
+        mass[labels[i]] += visits[i]
+        inner[labels[i]] += to_state[i, labels[i]]
+        members[labels[i]] += 1
+    while True:
+        best, cell, target = 1e-12, -1, -1
+        for i in range(n):
+            source = labels[i]
+            rest = mass[source] - visits[i]
+            if members[source] <= 1 or rest <= 0.0 or visits[i] == 0.0:
+                continue
+            own = symmetric[i, i]
+            lost = (inner[source] - 2.0 * to_state[i, source] + own) / rest - inner[source] / mass[source]
+            for state in range(n_states):
+                if state != source:
+                    before = inner[state] / mass[state] if mass[state] > 0.0 else 0.0
+                    after = (inner[state] + 2.0 * to_state[i, state] + own) / (mass[state] + visits[i])
+                    if lost + after - before > best:
+                        best, cell, target = lost + after - before, i, state
+        if cell < 0:
+            return
+        source = labels[cell]
+        inner[source] += symmetric[cell, cell] - 2.0 * to_state[cell, source]
+        inner[target] += symmetric[cell, cell] + 2.0 * to_state[cell, target]
+        mass[source] -= visits[cell]
+        mass[target] += visits[cell]
+        members[source] -= 1
+        members[target] += 1
+        for j in range(n):
+            to_state[j, source] -= symmetric[j, cell]
+            to_state[j, target] += symmetric[j, cell]
+        labels[cell] = target

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from m3c_md.exceptions import DegenerateSolutionError
+from m3c_md.matching import agreement
 from m3c_md.optimize.blocks import Rule, all_label_costs, class_sums
 from m3c_md.optimize.labels import balanced_labels, class_bounds
 from m3c_md.optimize.least_squares import least_squares_rule, second_moments
@@ -58,22 +59,30 @@ N_LAST_RESORT = 2
 HOPELESS = 1.3
 # Accuracy of the large-margin problem for a candidate that may still be dropped.
 TRIAL_GAP = 1e-2
+# Down to this gap features in single precision will do: their rounding moves objectives by a millionth.
+SINGLE_PRECISION_GAP = 5e-5
+# Start labels that agree on this share of the windows are one start.
+SAME_START = 0.98
 TRIAL_ITERATIONS = 30
 # Where all features are in memory, a winner is brought to this gap or the one asked for, whichever is smaller.
 IN_MEMORY_GAP = 1e-4
 # Lower bounds on the labels, as shares of 1/κ, tried in turn when every candidate has lost a state.
 TIGHTER_BALANCE = (0.25, 0.5)
 # Kinetics are estimated from at most this many windows: a small sample would miss the rare transitions.
-KINETIC_WINDOWS = 20_000
+KINETIC_WINDOWS = 10_000
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One candidate to be optimised: from labels, or from the rule it reached before."""
+    """One candidate to be optimised: from labels, or from the rule it reached before.
+
+    ``twins`` are other starts whose labels are nearly the same: what is found for one is found for all.
+    """
 
     start: str
     labels: IntArray | None = None
     rule: Rule | None = None
+    twins: tuple[str, ...] = ()
 
 
 def search(
@@ -122,7 +131,8 @@ def search(
     def optimise(some: Trials, n_windows: int, begin: float, end: float) -> list[Candidate]:
         accuracy = TRIAL_GAP if halving else gap
         steps = _optimise(problem, some, n_windows, selection, accuracy, n_jobs)
-        total, done = sum(len(group) for group in some.values()), []
+        total = sum(1 + len(trial.twins) for group in some.values() for trial in group)
+        done: list[Candidate] = []
         for group in steps:
             done += group
             report(begin + (end - begin) * len(done) / total)
@@ -212,7 +222,7 @@ def _first_trials(
             for bandwidth in bandwidths:
                 rng = _stream(seed, start, bandwidth)
                 labels = bandwidth_start(start, problem, bandwidth, wide, rng)  # type: ignore[arg-type]
-                trials[bandwidth].append(Trial(start, labels=labels[np.searchsorted(wide, chosen)]))
+                _add(trials[bandwidth], start, labels[np.searchsorted(wide, chosen)])
             continue
         if isinstance(start, str):
             name, shared = start, shared_starts(start, problem, _stream(seed, start))  # type: ignore[arg-type]
@@ -220,8 +230,17 @@ def _first_trials(
             name, shared = f"labels {number}", [start]
         for place, labels in enumerate(shared):
             for bandwidth in bandwidths:
-                trials[bandwidth].append(Trial(name if place == 0 else f"{name} {place + 1}", labels=labels[chosen]))
+                _add(trials[bandwidth], name if place == 0 else f"{name} {place + 1}", labels[chosen])
     return trials
+
+
+def _add(trials: list[Trial], name: str, labels: IntArray) -> None:
+    """Add a trial, or a twin to one that starts from nearly the same labels and would end at the same optimum."""
+    for place, other in enumerate(trials):
+        if other.labels is not None and agreement(labels, other.labels) >= SAME_START:
+            trials[place] = replace(other, twins=(*other.twins, name))
+            return
+    trials.append(Trial(name, labels=labels))
 
 
 def _sweep(problem: SearchProblem, scouted: list[Candidate], bandwidths: Sequence[float]) -> Trials:
@@ -249,7 +268,12 @@ def _sweep(problem: SearchProblem, scouted: list[Candidate], bandwidths: Sequenc
 def _last_resort(scouted: list[Candidate], trials: Trials, bandwidths: Sequence[float]) -> Trials:
     """Where all scouts are degenerate: the starts that came closest to an honest solution, at all other bandwidths."""
     closest = list(dict.fromkeys(c.start for c in sorted(scouted, key=lambda c: -c.populations.min())))
-    known = {trial.start: trial for group in trials.values() for trial in group}
+    known = {
+        name: replace(trial, start=name, twins=())
+        for group in trials.values()
+        for trial in group
+        for name in (trial.start, *trial.twins)
+    }
     return {bandwidth: [known[start] for start in closest[:N_LAST_RESORT]] for bandwidth in bandwidths}
 
 
@@ -292,7 +316,7 @@ def _optimise_bandwidth(
     candidates = []
     # One BLAS thread in every process: sums then do not depend on how many there are.
     with threadpool_limits(limits=1):
-        precision = np.float32 if gap >= TRIAL_GAP else np.float64
+        precision = np.float32 if gap >= SINGLE_PRECISION_GAP else np.float64
         feature_map = problem.feature_map(bandwidth)
         blocks = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, precision)
         moments = None
@@ -304,7 +328,8 @@ def _optimise_bandwidth(
                 moments = second_moments(blocks) if moments is None else moments
                 rule = least_squares_rule(moments, classes, settings.regularization)
             optimum = local_search(blocks, labels, settings, start=rule, gap=gap, max_iterations=limit)
-            candidates.append(judge(problem, trial.start, bandwidth, blocks, optimum, selection))
+            candidate = judge(problem, trial.start, bandwidth, blocks, optimum, selection)
+            candidates += [replace(candidate, start=name) for name in (trial.start, *trial.twins)]
     return candidates
 
 
@@ -367,7 +392,9 @@ def _polish(
     gap = min(gap, IN_MEMORY_GAP)
     whole = candidate.n_windows == problem.data.n_windows
     if not (whole and candidate.optimum.converged and candidate.optimum.gap <= gap):
-        blocks = FeatureBlocks(problem.data, problem.feature_map(candidate.bandwidth), problem.weights)
+        precision = np.float32 if gap >= SINGLE_PRECISION_GAP else np.float64
+        feature_map = problem.feature_map(candidate.bandwidth)
+        blocks = FeatureBlocks(problem.data, feature_map, problem.weights, dtype=precision)
         rule = candidate.optimum.rule
         labels = candidate.optimum.labels
         if not whole:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
+from m3c_md.optimize.kernels import compiled
 from m3c_md.optimize.rounding import round_relation
 from m3c_md.search.coarse_graining import assign, k_means
 from m3c_md.search.microstates import Microstates
@@ -143,8 +144,12 @@ def flip_to_metastability(counts: FloatArray, labels: IntArray, n_states: int) -
     >>> flip_to_metastability(chain, np.array([0, 1, 0, 1]), 2).tolist()
     [0, 0, 1, 1]
     """
-    labels = labels.copy()
+    labels = labels.astype(np.intp)
     symmetric = 0.5 * (counts + counts.T)
+    loops = compiled()
+    if loops is not None:
+        loops.flip_loop(symmetric, labels, n_states)
+        return labels
     visits = symmetric.sum(axis=1)
     own = np.diag(symmetric)
     onehot = np.eye(n_states)[labels]

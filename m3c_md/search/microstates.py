@@ -14,9 +14,9 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 
 # Frames that k-means sees: more of them move the centres by less than their own scatter.
-MAX_POINTS = 5_000
+MAX_POINTS = 4_000
 # Rounds of k-means: cells need not be the best ones, only fine.
-MAX_ROUNDS = 10
+MAX_ROUNDS = 6
 
 
 @dataclass(frozen=True)

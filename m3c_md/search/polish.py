@@ -28,8 +28,9 @@ from m3c_md.search.windows import FeatureBlocks, equally_spaced
 FloatArray = NDArray[np.float64]
 
 MAX_LOOKS = 20
-# First width of the smoothing, and the share of the wanted gap that it may be guilty of.
+# Widest and narrowest smoothing to begin with, and the share of the wanted gap that it may be guilty of.
 FIRST_SMOOTHING = 0.02
+SMALLEST_SMOOTHING = 1e-4
 SMOOTHING_SHARE = 0.3
 # The objective may rise by this share before a step is halved, and must have fallen by no more at the end: while it
 # falls faster, labels are still changing, however small the gap for those at hand.
@@ -37,7 +38,7 @@ TOLERATED_RISE = 1e-3
 STEADY_FALL = 2e-4
 # Rounds of the local search on the sample between two looks, and the share of labels that may change in the last.
 MAX_ROUNDS = 20
-STILL_LABELS = 2e-4
+STILL_LABELS = 1e-3
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,8 @@ def polish_on_all_data(
         bound = sums.lower_bound(n_slices, settings.regularization, bias=settings.bias)
         return Look(rule, sums, objective, bound)
 
-    smoothing, rule = FIRST_SMOOTHING, candidate.optimum.rule
+    rule = candidate.optimum.rule
+    smoothing = _narrow_enough(sample, bounds, rule, SMOOTHING_SHARE * gap * candidate.optimum.objective)
     best: Look | None = None
     trace: list[float] = []
     for n_looks in range(1, MAX_LOOKS + 1):
@@ -111,9 +113,9 @@ def polish_on_all_data(
         if now.objective > (1.0 + TOLERATED_RISE) * best.objective:
             rule = Rule(0.5 * (rule.weights + best.rule.weights), 0.5 * (rule.bias + best.rule.bias))
             continue
-        if now.sums.slack > SMOOTHING_SHARE * gap * now.objective:
-            smoothing *= 0.3
         rule = _improved(sample, bounds, now, settings, smoothing)
+        if now.sums.slack > SMOOTHING_SHARE * gap * now.objective:
+            smoothing *= 0.3  # from the next look on: gradients of two widths do not go together
     assert best is not None
     if best.gap > gap:
         # What a sample cannot resolve takes all windows, in double precision.
@@ -136,6 +138,15 @@ def look_at(block: FrameBlock, feature_map: FourierMap, rule: Rule, smoothing: f
     features = feature_map(block.frames, np.float32)
     windows = WindowBlock(features, block.windows, block.weights)
     return look_at_block(windows, block.own, rule, smoothing, prices)
+
+
+def _narrow_enough(sample: FeatureBlocks, bounds: tuple[int, int], rule: Rule, slack: float) -> float:
+    """Width of the smoothing that adds no more than ``slack`` to the gap of the sample."""
+    labels = balanced_labels(all_label_costs(sample, rule), *bounds).labels
+    smoothing = FIRST_SMOOTHING
+    while smoothing > SMALLEST_SMOOTHING and pass_sums(sample, labels, rule, smoothing).slack > slack:
+        smoothing *= 0.5
+    return smoothing
 
 
 def _improved(

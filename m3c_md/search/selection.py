@@ -23,6 +23,8 @@ Selection = Literal["objective", "class-averaged"]
 # Labelings of windows that agree on this share are one decomposition, and on that share one solution.
 SAME_DECOMPOSITION = 0.93
 SAME_SOLUTION = 0.999
+# Candidates of one decomposition that go on to a larger sample.
+SAME_KEPT = 2
 
 
 class Standing(IntEnum):
@@ -140,9 +142,14 @@ def ranked(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Cand
 
 
 def choose(problem: SearchProblem, candidates: list[Candidate], n_keep: int) -> tuple[list[Candidate], list[Candidate]]:
-    """Split candidates into those that go on, best first, and those that end here with a fate."""
+    """Split candidates into those that go on, best first, and those that end here with a fate.
+
+    Where places are few, of one decomposition only the best bandwidths go on: between neighbours there is little to
+    choose, and the places are for other decompositions.
+    """
     alive: list[Candidate] = []
     out: list[Candidate] = []
+    n_same = SAME_KEPT if n_keep < len(candidates) else len(candidates)
     for candidate in ranked(problem, candidates):
         twin = next(
             (c for c in alive if c.bandwidth == candidate.bandwidth and agree(c, candidate, SAME_SOLUTION)), None
@@ -153,7 +160,7 @@ def choose(problem: SearchProblem, candidates: list[Candidate], n_keep: int) -> 
             out.append(replace(candidate, fate=f"degenerate: state {state} has {share:.2%} of the frames"))
         elif twin is not None:
             out.append(replace(candidate, fate=f"same as {twin.start}"))
-        elif len(alive) < n_keep:
+        elif len(alive) < n_keep and sum(agree(c, candidate, SAME_DECOMPOSITION) for c in alive) < n_same:
             alive.append(candidate)
         else:
             out.append(replace(candidate, fate=f"dropped: score after {candidate.n_windows} windows"))

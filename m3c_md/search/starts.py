@@ -28,6 +28,8 @@ RELAXATION_CAP = 1.35
 # Different lumpings to start from: the most metastable one of a few hundred transitions is often not the right one.
 N_LUMPINGS = 6
 COMPARED_WINDOWS = 2000
+# Points in which k-means looks for a few centres.
+CLUSTERED_POINTS = 3000
 
 
 def shared_starts(name: SharedStart, problem: SearchProblem, rng: np.random.Generator) -> list[IntArray]:
@@ -47,7 +49,7 @@ def shared_starts(name: SharedStart, problem: SearchProblem, rng: np.random.Gene
         # A permuted round robin: random, and every state occurs however few the windows.
         return [rng.permutation(np.arange(data.n_windows) % n_states)]
     if name == "kmeans":
-        frames = k_means(data.frames / problem.scale, n_states, rng, n_restarts=5).labels
+        frames = k_means(data.frames / problem.scale, n_states, rng, n_restarts=5, max_points=CLUSTERED_POINTS).labels
         return [frames[data.windows[0]]]
     if name == "kmedoids":
         return [k_medoids(joined_slices(data, problem.scale), n_states, rng).labels]
@@ -104,7 +106,7 @@ def kinetic_labels(blocks: FeatureBlocks, n_states: int, rng: np.random.Generato
     slow = eigh(whitening.T @ lagged @ whitening)[1][:, ::-1][:, : n_states - 1]
     projection = whitening @ slow
     first = np.concatenate([b.features[b.windows[0]] @ projection.astype(b.features.dtype) for b in blocks])
-    return k_means(first, n_states, rng, n_restarts=3).labels
+    return k_means(first, n_states, rng, n_restarts=3, max_points=CLUSTERED_POINTS).labels
 
 
 def _covariances(blocks: FeatureBlocks) -> tuple[FloatArray, FloatArray]:

@@ -302,7 +302,7 @@ def _timescale_notes(
         exists = process < n_connected - 1  # the others have a note of their own
         unresolved = lags[exists & ~(t > lags)]
         if len(unresolved):
-            where = "every lag time" if len(unresolved) == exists.sum() else named("lag time", unresolved)
+            where = "every lag time" if len(unresolved) == exists.sum() else f"{named('lag time', unresolved)} (frames)"
             complaints.append(f"t{process + 2} is not resolved at {where}, for it lies below the lag")
         if _grows_like_noise(lags, t):
             complaints.append(f"t{process + 2} grows in proportion to the lag time, as noise does")

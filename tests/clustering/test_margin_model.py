@@ -180,3 +180,18 @@ class TestDescription:
         assert model.lagtime == 1
         assert model.bandwidth == 1.0
         assert model.populations.sum() == pytest.approx(1.0)
+
+
+def test_states_do_not_depend_on_the_precision_they_are_computed_in(three_state_model):
+    """Frames on the very border between two states get the state of the larger score in double precision."""
+    rng = np.random.default_rng(0)
+    ends = rng.normal(size=(2, 400, 2)) * 1.5
+    for _ in range(60):  # bisect towards the border
+        middle = ends.mean(axis=0)
+        same = three_state_model.transform(middle) == three_state_model.transform(ends[0])
+        ends = np.where(same[None, :, None], [middle, ends[1]], [ends[0], middle])
+    frames = np.concatenate([ends[0], ends[1], ends.mean(axis=0)])
+    assert three_state_model.margin(frames).min() < 1e-10
+    expected = three_state_model.decision_function(frames).argmax(axis=1)
+    np.testing.assert_array_equal(three_state_model.transform(frames), expected)
+    np.testing.assert_array_equal(three_state_model.transform(frames[::-1])[::-1], expected)

@@ -174,3 +174,14 @@ def test_points_are_not_changed_and_integers_are_accepted():
     features = feature_map(points)
     np.testing.assert_array_equal(points, before)
     np.testing.assert_array_equal(feature_map(points.astype(int).tolist()), features)
+
+
+@pytest.mark.parametrize("unit", [1e-60, 1.0, 1e60])
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+def test_single_precision_in_any_unit_and_far_from_the_origin(unit, offset):
+    rng = np.random.default_rng(0)
+    points = (rng.normal(size=(200, 3)) + offset) * unit
+    draw = draw_fourier_map(3, 50, rng, center=points.mean(axis=0)).with_bandwidth(1.0, unit)
+    single = draw(points, np.float32)
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, draw(points), atol=2e-6)

@@ -132,10 +132,12 @@ def test_weights_of_all_windows_are_used(monkeypatch):
         slope = np.linspace(6.0 * side, side, 30)
         stay = np.repeat(rng.choice([-1.0, 1.0], size=3), 12)
         trajectories.append((np.concatenate([slope, stay]) + 0.2 * rng.normal(size=66))[:, None])
-    whole = M3C(2, random_state=0).fit_fetch(trajectories)
+    sides = [(x[:, 0] > 0.0).astype(int) for x in trajectories]
+    estimator = M3C(2, starts=[sides], bandwidth=1.0, random_state=0)
+    whole = estimator.fit_fetch(trajectories)
     monkeypatch.setattr("m3c_md.clustering.margin_search.STREAMED", 1000)
     monkeypatch.setattr(candidates_module, "RUNGS", ((500, 4), (1000, 2)))
-    streamed = M3C(2, random_state=0).fit_fetch(trajectories)
+    streamed = estimator.fit_fetch(trajectories)
     assert whole.effective_sample < 0.98
     assert streamed.effective_sample == pytest.approx(whole.effective_sample)
     assert streamed.objective == pytest.approx(whole.objective, rel=1e-2)

@@ -309,7 +309,7 @@ class TestWarnings:
 
     def test_a_timescale_below_its_lag_is_named_with_the_lag(self) -> None:
         with pytest.warns(
-            TimescaleWarning, match=r"^t3 is not resolved at lag time 30, for it lies below the lag\. Rem"
+            TimescaleWarning, match=r"^t3 is not resolved at lag time 30 \(frames\), for it lies below the lag\. Rem"
         ):
             values(markov_chain(THREE_STATES, 20_000, 0), [1, 5, 30])
 
