@@ -23,7 +23,7 @@ _HERE = Path(__file__).parent
 DIHEDRALS = "_dihedrals.npy"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MolecularData:
     """Trajectories of one molecule.
 
@@ -77,6 +77,9 @@ class MolecularData:
         """XTC files with the coordinates of the first trajectories; the others have only angles."""
         finished = (path.with_name(f"{path.name.removesuffix(DIHEDRALS)}.xtc") for path in _finished(self.folder))
         return [path for path in finished if path.is_file()]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self}>"
 
     def __str__(self) -> str:
         n_frames = sum(map(len, self.angles))

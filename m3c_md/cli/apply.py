@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from m3c_md.cli.console import Console
-from m3c_md.cli.fit import FEATURES, write_labels
+from m3c_md.cli.fit import FEATURES, brief_list, write_labels
 from m3c_md.cli.output import OutputFolder, add_output_options
 from m3c_md.cli.report import data_lines, report_text
 from m3c_md.cli.trajectories import FeatureSettings, Trajectories, add_file_options, load_trajectories
@@ -71,7 +71,7 @@ def run_transform(options: argparse.Namespace, console: Console) -> int:
             console.say(line)
         seconds = time.perf_counter() - began
         folder.text("report.txt", report_text(options, console, data, body, seconds))
-    console.say(f"\nWritten to {options.out} in {seconds:.1f} s: {len(dtrajs)} files in labels/, report.txt")
+    console.say(f"\nWritten to {options.out} in {seconds:.1f} s: {brief_list(folder.names())}")
     console.result(
         {
             "command": "transform",

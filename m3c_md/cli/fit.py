@@ -196,4 +196,7 @@ def brief_list(names: list[str]) -> str:
     for name in names:
         shown = f"{name.split('/')[0]}/" if "/" in name else name
         folders[shown] = folders.get(shown, 0) + 1
-    return ", ".join(f"{name} ({count} files)" if name.endswith("/") else name for name, count in folders.items())
+    return ", ".join(
+        f"{name} ({count} {'files' if count > 1 else 'file'})" if name.endswith("/") else name
+        for name, count in folders.items()
+    )

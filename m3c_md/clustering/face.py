@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 Note = tuple[str, type[M3CWarning]]
 
+# Packages through which a user's call of fit may come.
+_NOT_THE_USER = ("m3c_md", "deeptime", "sklearn")
 # Frames that are worked on at a time.
 FRAMES_AT_ONCE = 16_384
 
@@ -248,7 +251,7 @@ class StateEstimator(EstimatorTransformer):  # type: ignore[misc]
         model.warnings.extend(message for message, _ in notes)
         self._model = model
         for message, category in notes:
-            warnings.warn(message, category, stacklevel=3)
+            warnings.warn(message, category, stacklevel=_callers() + 1)
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
@@ -274,6 +277,14 @@ class StateEstimator(EstimatorTransformer):  # type: ignore[misc]
         from sklearn.utils import estimator_html_repr
 
         return str(estimator_html_repr(self))
+
+
+def _callers() -> int:
+    """Number of calls between a warning and the user's line: of this package, and of deeptime's or scikit-learn's."""
+    frame, depth = sys._getframe(1), 0
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in _NOT_THE_USER:
+        frame, depth = frame.f_back, depth + 1  # type: ignore[assignment]
+    return depth
 
 
 def is_pair(data: Any) -> bool:

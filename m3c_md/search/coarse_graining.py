@@ -128,6 +128,7 @@ def k_means(
     n_restarts: int = 10,
     max_points: int = 10_000,
     max_iterations: int = 300,
+    fewer: bool = False,
 ) -> Clustering:
     """Cluster around means: Lloyd's iteration from k-means++ seeds, on at most `max_points` points.
 
@@ -145,6 +146,8 @@ def k_means(
         Size of the random sample that stands for larger data sets.
     max_iterations : int, optional
         Limit for each start.
+    fewer : bool, optional
+        Whether clusters that no point is nearest to are left out; otherwise they are an error.
 
     Returns
     -------
@@ -173,7 +176,10 @@ def k_means(
     starts = (_lloyd(x, x[_means_seed(x, n_clusters, rng)], max_iterations) for _ in range(n_restarts))
     centers, _ = min(starts, key=lambda found: found[1])
     centers = centers[np.lexsort(centers.T[::-1])]  # numbers that do not depend on which seed came first
-    return _clustering(X, centers * unit + origin, None, len(sample))
+    centers = centers * unit + origin
+    if fewer:
+        centers = centers[np.unique(assign(X[sample], centers))]
+    return _clustering(X, centers, None, len(sample))
 
 
 def _means_seed(x: NDArray[np.float64], n_clusters: int, rng: np.random.Generator) -> NDArray[np.intp]:

@@ -52,5 +52,5 @@ def find_microstates(data: WindowSet, scale: FloatArray, rng: np.random.Generato
     """Partition the frames by k-means into min(200, 2 sqrt(N)) cells (fewer if there are fewer distinct frames)."""
     points = data.frames / scale
     wanted = at_most_distinct(points, min(200, int(2.0 * np.sqrt(data.n_windows))))
-    cells = k_means(points, wanted, rng, n_restarts=1, max_points=MAX_POINTS, max_iterations=MAX_ROUNDS)
+    cells = k_means(points, wanted, rng, n_restarts=1, max_points=MAX_POINTS, max_iterations=MAX_ROUNDS, fewer=True)
     return Microstates(cells.centers * scale, cells.labels, cells.labels[data.windows])

@@ -26,6 +26,8 @@ ColumnScale = Literal["none", "standard"]
 
 # Fine partitions over which the weights of the windows are averaged.
 N_PARTITIONS = 3
+# Of more windows than this the cells hold so many that one partition will do.
+PLENTY = 20_000
 # Effective sample beyond which the weights of a large data set are taken to be uniform.
 NEARLY_UNIFORM = 0.98
 # Squares of distances must neither underflow nor overflow.
@@ -101,6 +103,8 @@ def prepare_problem(
         data.frames.shape[1], n_features, rng, kind=feature_kind, center=data.frames.mean(axis=0)
     )
     n_partitions = N_PARTITIONS if reweight else int("pcca" in starts or "lumping" in starts)
+    if data.n_windows > PLENTY:
+        n_partitions = min(n_partitions, 1)
     partitions = [find_microstates(data, columns, rng) for _ in range(n_partitions)]
     weights = np.full(data.n_windows, 1.0 / data.n_windows)
     if reweight:

@@ -362,3 +362,11 @@ class TestReweighting:
         model = quick(2).fit_fetch(runs)
         assert model.effective_sample < 0.95
         assert model.alternative(0).effective_sample == model.effective_sample
+
+
+@pytest.mark.parametrize("call", ["fit", "fit_fetch", "fit_predict"])
+def test_warnings_point_at_the_line_of_the_user(call: str) -> None:
+    frames = hidden_markov_wells(200, 2).frames
+    with pytest.warns(ShortTrajectoryWarning) as caught:
+        getattr(quick(2), call)([frames, frames[:1]])
+    assert caught[0].filename == __file__

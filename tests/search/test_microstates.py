@@ -70,3 +70,13 @@ class TestCounts:
     def test_windows_of_many_slices_count_from_first_to_last(self):
         cells = Microstates(np.zeros((3, 1)), np.arange(3), np.array([[0, 1], [1, 1], [2, 0]]))
         np.testing.assert_array_equal(cells.counts(np.ones(2)), [[0, 0, 1], [1, 0, 0], [0, 0, 0]])
+
+
+def test_many_repeated_frames_give_fewer_cells():
+    """Forty distinct frames a hundred times over: cells without frames are left out, not an error."""
+    rng = np.random.default_rng(0)
+    frames = np.tile(rng.normal(size=(40, 2)), (100, 1))
+    data = windows_of_trajectories([frames], 1)
+    cells = find_microstates(data, np.ones(2), rng)
+    assert 2 <= cells.n_microstates <= 40
+    assert set(cells.frames) == set(range(cells.n_microstates))
