@@ -32,6 +32,7 @@ from m3c_md.inputs import (
 from m3c_md.optimize.feature_map import FeatureKind
 from m3c_md.optimize.labels import class_bounds
 from m3c_md.search.candidates import SEARCHED, STREAMED, search_until_populated
+from m3c_md.search.cluster import ClusterSource, check_client, current_client, is_dask, spread
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.problem import ColumnScale, SearchProblem, default_bandwidths, prepare_problem
 from m3c_md.search.selection import Candidate, Selection, close_rival
@@ -39,6 +40,10 @@ from m3c_md.search.source import LocalSource, sample_windows
 from m3c_md.search.windows import WindowSet, equally_spaced
 
 IntArray = NDArray[np.intp]
+AnySource = LocalSource | ClusterSource
+
+# Fewer windows than this are not worth a cluster.
+SPREAD = 500
 # A rival decomposition whose score is within this share of the winner's is worth a warning.
 CLOSE_SCORE = 0.02
 # The paper's start, for which all candidates see all windows.
@@ -97,22 +102,29 @@ class MarginEstimator(StateEstimator):
         """Model of the winner, which is the first candidate."""
         raise NotImplementedError
 
-    def fit(self, data: Any, y: Any = None) -> Self:
+    def fit(self, data: Any, y: Any = None, *, client: Any = None) -> Self:
         """Find the states of trajectories.
 
         Parameters
         ----------
         data : array (n_frames, n_columns), DataFrame, list of them, or tuple (X, Y)
-            One trajectory, several, or frames X with the frames Y one lag time later.
+            One trajectory, several, or frames X with the frames Y one lag time later. Arrays may be memory maps, Dask
+            arrays or anything else that gives arrays when it is sliced; many frames are read a slice at a time.
         y : ignored
             For scikit-learn pipelines.
+        client : dask.distributed.Client, optional
+            Cluster to work on; by default the current one if there are Dask arrays among the trajectories, and none
+            otherwise. Frames then lie on the workers, whatever their number, and only sums come back from them; the
+            answer is that of a fit here that reads slices, to the last bit on machines of one kind. Workers may come
+            and go. Dask arrays are computed on the workers; other arrays are sent there through the scheduler, which
+            keeps a copy. Fewer than 500 frames, pairs (X, Y) and the start "relaxation-literal" do without a cluster.
 
         Returns
         -------
         self
         """
         del y
-        windows, source, first_frames, n_frames, notes = self._searched(data)
+        windows, source, first_frames, n_frames, notes = self._searched(data, client)
         settings = self._settings(windows.n_windows if source is None else source.n_windows)
         check_distinct(windows, settings.n_states)
         starts = self._checked_starts(first_frames, n_frames, 0 if is_pair(data) else self._shortest())
@@ -155,14 +167,14 @@ class MarginEstimator(StateEstimator):
         given = _as_list(self.starts)
         return not (isinstance(given, list | tuple) and any(isinstance(s, str) and s == LITERAL for s in given))
 
-    def _searched(self, data: Any) -> tuple[WindowSet, LocalSource | None, IntArray, int, list[Note]]:
+    def _searched(self, data: Any, client: Any) -> tuple[WindowSet, AnySource | None, IntArray, int, list[Note]]:
         """Windows to search in, all data as a source (if they are many), first frame of each window, frames, notes."""
+        _check_lengths(data)
+        client = current_client(_as_given(data)) if client is None else check_client(client)
         if not is_pair(data) and self._halving():
             source, notes = self._source(data)
-            if source.n_windows > STREAMED:
-                chosen = equally_spaced(source.n_windows, SEARCHED)
-                windows = sample_windows(source, chosen, source.horizon)
-                return windows, source, source.first_frames(chosen), source.n_frames, notes
+            if source.n_windows > (STREAMED if client is None else SPREAD):
+                return *_sample(source if client is None else _on_workers(source, client)), notes
         windows, notes = self._windows(data)
         return windows, None, windows.windows[0], len(windows.frames), notes
 
@@ -206,6 +218,30 @@ class MarginEstimator(StateEstimator):
             else:
                 checked.append(_window_labels(start, first_frames, n_frames, shortest, self.n_states))
         return checked
+
+
+def _as_given(data: Any) -> list[Any]:
+    """Trajectories as they were given, nothing checked."""
+    return list(data) if is_list_of_arrays(data) else [data]
+
+
+def _check_lengths(data: Any) -> None:
+    """Refuse Dask arrays that do not know how long they are."""
+    for i, x in enumerate(_as_given(data)):
+        if is_dask(x) and any(np.isnan(n) for n in x.shape):
+            raise InputError(
+                f"trajectory {i} is a Dask array of shape {x.shape}; call its method compute_chunk_sizes() first"
+            )
+
+
+def _on_workers(source: LocalSource, client: Any) -> ClusterSource:
+    return spread(client, source.trajectories, source.lagtime, source.n_slices)
+
+
+def _sample(source: AnySource) -> tuple[WindowSet, AnySource, IntArray, int]:
+    """Windows of a source to search in, the source, first frames of these windows, number of all frames."""
+    chosen = equally_spaced(source.n_windows, SEARCHED)
+    return sample_windows(source, chosen, source.horizon), source, source.first_frames(chosen), source.n_frames
 
 
 def _as_list(starts: Any) -> Any:

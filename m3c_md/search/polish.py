@@ -35,7 +35,7 @@ SMOOTHING_SHARE = 0.3
 # The objective may rise by this share before a step is halved, and must have fallen by no more at the end: while it
 # falls faster, labels are still changing, however small the gap for those at hand.
 TOLERATED_RISE = 1e-3
-STEADY_FALL = 2e-4
+STEADY_FALL = 1e-4
 # Rounds of the local search on the sample between two looks, and the share of labels that may change in the last.
 MAX_ROUNDS = 20
 STILL_LABELS = 1e-3

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from m3c_md.exceptions import InputError
 from m3c_md.optimize.blocks import WindowBlock
 from m3c_md.optimize.feature_map import FourierMap
-from m3c_md.search.reweighting import weights_of_ratios
+from m3c_md.search.reweighting import WEIGHT_BOUNDS
 from m3c_md.search.windows import WindowSet
 
 FloatArray = NDArray[np.float64]
@@ -110,25 +110,113 @@ def plan_blocks(lengths: Sequence[int], reach: int, size: int = BLOCK_WINDOWS) -
     return blocks if blocks[-1] else blocks[:-1]
 
 
-def read_block(
-    trajectories: Sequence[Any], pieces: list[Piece], lagtime: int, n_slices: int, first: int, weights: FloatArray
+def cut_out(trajectories: Sequence[Any], piece: Piece, reach: int) -> Any:
+    """Frames of a piece, as the trajectory gives them."""
+    return trajectories[piece.trajectory][piece.first : piece.first + piece.n_windows + reach]
+
+
+def joined(parts: Sequence[Any]) -> NDArray[np.floating]:
+    """Frames of all pieces of a block as one array, (n_frames, n_columns).
+
+    Always in the same layout: products, and hence labels, then do not depend on how a trajectory lies in memory.
+    """
+    arrays = [np.asarray(part) for part in parts]
+    frames = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+    return np.ascontiguousarray(frames.reshape(len(frames), -1))
+
+
+def block_of_frames(
+    frames: NDArray[np.floating],
+    pieces: Sequence[Piece],
+    lagtime: int,
+    n_slices: int,
+    first: int,
+    weights: FloatArray,
 ) -> FrameBlock:
-    """Read the frames of a block; ``first`` is the number of its first window."""
+    """Lay the windows over the frames of a block; ``first`` is the number of its first window."""
     reach = (n_slices - 1) * lagtime
-    parts, starts, own, done = [], [], [], 0
+    starts, own, done = [], [], 0
     for piece in pieces:
         n_frames = piece.n_windows + reach
-        parts.append(np.asarray(trajectories[piece.trajectory][piece.first : piece.first + n_frames]))
         starts.append(np.arange(done, done + piece.n_windows))
         own.append(np.arange(n_frames) < (n_frames if piece.ends else piece.n_windows))
         done += n_frames
     begin = np.concatenate(starts)
     windows = np.stack([begin + i * lagtime for i in range(n_slices)])
-    frames = parts[0] if len(parts) == 1 else np.concatenate(parts)
-    return FrameBlock(frames.reshape(len(frames), -1), windows, np.concatenate(own), first, weights, tuple(pieces))
+    return FrameBlock(frames, windows, np.concatenate(own), first, weights, tuple(pieces))
 
 
-class LocalSource:
+def sum_of_ratios(ratios: NDArray[np.floating]) -> float:
+    """Sum of the ratios of one block."""
+    return float(np.sum(ratios, dtype=np.float64))
+
+
+def clipped_ratios(ratios: NDArray[np.floating], mean: float) -> FloatArray:
+    """Weights of the windows of one block before they are normalised, see `weights_of_ratios`."""
+    return np.clip(ratios.astype(np.float64) / mean, *WEIGHT_BOUNDS)
+
+
+def block_weights(ratios: NDArray[np.floating], mean: float, total: float) -> NDArray[np.float32]:
+    """Weights of the windows of one block; ``total`` is the sum of the clipped ratios of all blocks."""
+    return (clipped_ratios(ratios, mean) / total).astype(np.float32)
+
+
+class BlockedTrajectories:
+    """What all sources of trajectories share: where their blocks begin and end.
+
+    Parameters
+    ----------
+    lengths : sequence of int
+        Numbers of frames of the trajectories.
+    lagtime, n_slices : int
+        Of the windows.
+
+    Attributes
+    ----------
+    plan : list of lists of Piece
+        What the blocks are made of.
+    first_windows : list of int
+        Numbers of the first windows of the blocks, and the number of all windows.
+    """
+
+    def __init__(self, lengths: Sequence[int], lagtime: int, n_slices: int) -> None:
+        self.lengths = list(lengths)
+        self.lagtime = lagtime
+        self.n_slices = n_slices
+        self.plan = plan_blocks(self.lengths, self.reach)
+        sizes = [sum(piece.n_windows for piece in pieces) for pieces in self.plan]
+        self.first_windows = np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist()
+
+    @property
+    def reach(self) -> int:
+        """Frames from the first slice of a window to its last."""
+        return (self.n_slices - 1) * self.lagtime
+
+    @property
+    def n_windows(self) -> int:
+        """Number of windows in all blocks."""
+        return int(self.first_windows[-1])
+
+    @property
+    def n_frames(self) -> int:
+        """Number of frames of all trajectories."""
+        return sum(self.lengths)
+
+    @property
+    def horizon(self) -> int:
+        """Median number of lag times that a trajectory spans."""
+        return max(1, int(np.median(self.lengths)) // self.lagtime)
+
+    def first_frames(self, chosen: IntArray) -> IntArray:
+        """Return the numbers, among all frames, of the first frames of some windows."""
+        lengths = np.array(self.lengths)
+        windows_before = np.concatenate([[0], np.cumsum(np.maximum(lengths - self.reach, 0))])
+        frames_before = np.concatenate([[0], np.cumsum(lengths)])
+        trajectory = np.searchsorted(windows_before, chosen, side="right") - 1
+        return np.asarray(chosen - windows_before[trajectory] + frames_before[trajectory], dtype=np.intp)
+
+
+class LocalSource(BlockedTrajectories):
     """Trajectories in this process: arrays, or anything that gives arrays when it is sliced (memory maps, HDF5, zarr).
 
     Parameters
@@ -147,56 +235,33 @@ class LocalSource:
         n_slices: int = 2,
         weights: NDArray[np.floating] | None = None,
     ) -> None:
+        super().__init__([len(x) for x in trajectories], lagtime, n_slices)
         self.trajectories = trajectories
-        self.lagtime = lagtime
-        self.n_slices = n_slices
         self.weights = weights
-        reach = (n_slices - 1) * lagtime
-        self._plan = plan_blocks([len(x) for x in trajectories], reach)
-        sizes = [sum(piece.n_windows for piece in pieces) for pieces in self._plan]
-        self._first = np.concatenate([[0], np.cumsum(sizes)]).tolist()
-
-    @property
-    def n_windows(self) -> int:
-        """Number of windows in all blocks."""
-        return int(self._first[-1])
-
-    @property
-    def n_frames(self) -> int:
-        """Number of frames of all trajectories."""
-        return sum(len(x) for x in self.trajectories)
-
-    @property
-    def horizon(self) -> int:
-        """Median number of lag times that a trajectory spans."""
-        return max(1, int(np.median([len(x) for x in self.trajectories])) // self.lagtime)
-
-    def first_frames(self, chosen: IntArray) -> IntArray:
-        """Return the numbers, among all frames, of the first frames of some windows."""
-        reach = (self.n_slices - 1) * self.lagtime
-        lengths = np.array([len(x) for x in self.trajectories])
-        windows_before = np.concatenate([[0], np.cumsum(np.maximum(lengths - reach, 0))])
-        frames_before = np.concatenate([[0], np.cumsum(lengths)])
-        trajectory = np.searchsorted(windows_before, chosen, side="right") - 1
-        return np.asarray(chosen - windows_before[trajectory] + frames_before[trajectory], dtype=np.intp)
 
     def map(self, function: Callable[..., Result], *arguments: Any) -> Iterator[Result]:
         """Yield ``function(block, *arguments)`` for all blocks, in their order."""
-        for number in range(len(self._plan)):
+        for number in range(len(self.plan)):
             yield function(self._block(number), *arguments)
 
     def weighted(self, ratios: Callable[..., NDArray[np.floating]], *arguments: Any) -> LocalSource:
         """Return the same data with windows weighted by `weights_of_ratios` of ``ratios(block, *arguments)``."""
-        weights = weights_of_ratios([np.concatenate(list(self.map(ratios, *arguments)))]).astype(np.float32)
+        # Sums of blocks, added in their order: wherever the blocks are, the same bits come out.
+        parts = list(self.map(ratios, *arguments))
+        mean = sum(sum_of_ratios(part) for part in parts) / self.n_windows
+        total = sum(float(clipped_ratios(part, mean).sum()) for part in parts)
+        weights = np.concatenate([block_weights(part, mean, total) for part in parts])
         return LocalSource(self.trajectories, self.lagtime, self.n_slices, weights)
 
     def _block(self, number: int) -> FrameBlock:
-        begin, end = self._first[number : number + 2]
+        begin, end = self.first_windows[number : number + 2]
         if self.weights is None:
             weights = np.full(end - begin, 1.0 / self.n_windows)
         else:
             weights = self.weights[begin:end].astype(np.float64)
-        return read_block(self.trajectories, self._plan[number], self.lagtime, self.n_slices, begin, weights)
+        pieces = self.plan[number]
+        frames = joined([cut_out(self.trajectories, piece, self.reach) for piece in pieces])
+        return block_of_frames(frames, pieces, self.lagtime, self.n_slices, begin, weights)
 
 
 def check_finite(block: FrameBlock) -> None:
@@ -217,6 +282,8 @@ def sampled(block: FrameBlock, chosen: IntArray) -> tuple[NDArray[np.float64], I
     """Frames of those windows of a block that are among ``chosen`` (sorted numbers), and the windows over them."""
     check_finite(block)
     begin, end = np.searchsorted(chosen, [block.first_window, block.first_window + block.windows.shape[1]])
+    if end - begin == block.windows.shape[1]:
+        return block.frames.astype(np.float64), block.windows
     windows = block.windows[:, chosen[begin:end] - block.first_window]
     rows, renumbered = np.unique(windows, return_inverse=True)
     return block.frames[rows].astype(np.float64), renumbered.reshape(windows.shape).astype(np.intp)
@@ -231,7 +298,13 @@ class SourceBlocks:
 
     def __iter__(self) -> Iterator[WindowBlock]:
         """Yield the blocks, always in the same order."""
-        return self._source.map(featurised, self._map)
+        # Frames travel, not their features, which are many times larger.
+        return (featurised(block, self._map) for block in self._source.map(as_it_is))
+
+
+def as_it_is(block: FrameBlock) -> FrameBlock:
+    """Return the block itself."""
+    return block
 
 
 def featurised(block: FrameBlock, feature_map: FourierMap) -> WindowBlock:
