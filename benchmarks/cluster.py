@@ -27,7 +27,6 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 from unittest import mock
 
-import dask
 import numpy as np
 from distributed import Client, LocalCluster
 from synthetic import dihedral_series
@@ -50,7 +49,7 @@ MANY_TASKS = 500
 
 
 # Environment of workers that keep freed memory; the largest values that glibc takes or that make a difference.
-KEEPING = {"MALLOC_TRIM_THRESHOLD_": 1 << 28, "MALLOC_MMAP_THRESHOLD_": 1 << 25}
+KEEPING = {"MALLOC_TRIM_THRESHOLD_": str(1 << 28), "MALLOC_MMAP_THRESHOLD_": str(1 << 25)}
 
 
 class Timing(NamedTuple):
@@ -80,12 +79,11 @@ class Overhead(NamedTuple):
 
 
 @contextmanager
-def workers_with(settings: dict[str, int], n_workers: int) -> Iterator[Client]:
+def workers_with(settings: dict[str, str], n_workers: int) -> Iterator[Client]:
     """Start workers with a thread each, in an environment with some settings."""
-    environment = {f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in settings.items()}
     quiet = {"dashboard_address": ":0", "scheduler_kwargs": {"dashboard": False}}
     with (
-        dask.config.set(environment),
+        mock.patch.dict(os.environ, settings),  # and back again: Dask leaves its own settings there
         LocalCluster(n_workers=n_workers, threads_per_worker=1, **quiet) as machines,
         Client(machines) as client,
     ):
@@ -169,8 +167,8 @@ def break_even(n_workers: int, alone: float, per_frame: float, overhead: Overhea
 
 def report(cases: list[Case], overhead: Overhead, options: argparse.Namespace) -> None:
     print(
-        f"| frames | workers | here, s | here, CPU s | {options.workers} workers, s | their CPU s | tasks | storing, s | "
-        "gain, wall |\n|---|---|---|---|---|---|---|---|---|"
+        f"| frames | workers | here, s | here, CPU s | {options.workers} workers, s | their CPU s | tasks | "
+        "storing, s | gain, wall |\n|---|---|---|---|---|---|---|---|---|"
     )
     for case in cases:
         print(
@@ -181,9 +179,9 @@ def report(cases: list[Case], overhead: Overhead, options: argparse.Namespace) -
     per_frame = cases[-1].dask.cpu / cases[-1].n_frames
     alone = cases[-1].local.cpu / cases[-1].n_frames
     print(
-        f"\nA frame costs {alone * 1e6:.2f} µs of CPU here, {per_frame * 1e6:.2f} µs on a worker that keeps memory; one "
-        f"empty task takes {overhead.round_trip * 1e3:.1f} ms, every further task {overhead.task * 1e3:.2f} ms, the sums "
-        f"of a block {overhead.block * 1e6:.0f} µs."
+        f"\nA frame costs {alone * 1e6:.2f} µs of CPU here, {per_frame * 1e6:.2f} µs on a worker that keeps memory. A "
+        f"pass of one empty task takes {overhead.round_trip * 1e3:.1f} ms, every further task "
+        f"{overhead.task * 1e3:.2f} ms, the sums of a block {overhead.block * 1e6:.0f} µs."
     )
     even = break_even(options.workers, alone, per_frame, overhead)
     print(f"By these numbers {options.workers} workers pay from about {even:.1g} frames on.")

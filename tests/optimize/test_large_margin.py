@@ -445,7 +445,7 @@ def test_warm_start_from_the_solution_stops_soon(smoothing):
     warm = solve_large_margin([block], labels, 3, 1e-2, start=cold.rule, smoothing=smoothing)
     assert cold.converged
     assert warm.converged
-    assert warm.objective <= cold.objective
+    assert warm.objective <= cold.objective * (1.0 + 1e-12)
     assert warm.passes <= cold.passes
 
 
