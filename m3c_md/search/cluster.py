@@ -5,8 +5,9 @@ Consecutive blocks lie together on a *shelf*, which is one task of a pass. A she
 filled again by Dask: it is the result of a task that holds the frames, or computes them as a Dask array says.
 
 Dask starts workers on Linux with MALLOC_TRIM_THRESHOLD_=65536, so that freed memory goes back to the kernel at once. A
-pass needs the same memory again for the next block, and twice the CPU time to get it (see benchmarks/cluster.py). Where
-MALLOC_TRIM_THRESHOLD_=268435456 and MALLOC_MMAP_THRESHOLD_=33554432 are in the environment, workers keep it.
+pass needs the same memory again for the next block, and getting it more than doubles the CPU time (see
+benchmarks/cluster.py). Where MALLOC_TRIM_THRESHOLD_=268435456 and MALLOC_MMAP_THRESHOLD_=33554432 are in the
+environment, workers keep it.
 """
 
 from __future__ import annotations

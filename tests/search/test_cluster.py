@@ -260,7 +260,7 @@ class TestFit:
         trajectories = [
             (np.concatenate([slopes[i % 2], stay]) + 0.2 * rng.normal(size=66))[:, None] for i, stay in enumerate(stays)
         ]
-        estimator = M3C(2, bandwidth=1.0, n_features=30, starts="kinetic", random_state=0)
+        estimator = M3C(2, starts="kinetic", random_state=0)
         expected = estimator.fit_fetch(trajectories)
         assert expected.effective_sample < 0.98
         assert_same_model(estimator.fit_fetch(trajectories, client=client), expected, np.concatenate(trajectories))
