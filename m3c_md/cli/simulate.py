@@ -7,6 +7,7 @@ import dataclasses
 import time
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import Any
 
 from m3c_md.cli.console import Console
 from m3c_md.cli.trajectories import positive_number, whole_number
@@ -67,7 +68,7 @@ def run_simulate(options: argparse.Namespace, console: Console) -> int:
     if options.out.exists() and not options.out.is_dir():
         raise NotADirectoryError(f"{options.out} is a file; choose another folder with --out")
     began = time.perf_counter()
-    chosen = {
+    chosen: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name in ("n_frames", "temperature", "starts", "seed")
         if (value := getattr(options, name)) is not None
