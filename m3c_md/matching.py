@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
 from m3c_md.exceptions import InputError
+
+# Labels below this are counted as they are; others are sorted first.
+FEW_STATES = 100
 
 
 def agreement(labels_a: ArrayLike, labels_b: ArrayLike, weights: ArrayLike | None = None) -> float:
@@ -25,7 +28,14 @@ def agreement(labels_a: ArrayLike, labels_b: ArrayLike, weights: ArrayLike | Non
         )
     if not (mass >= 0).all() or not 0 < mass.sum() < np.inf:
         raise InputError("weights must be finite, not negative and not all zero")
-    (names_a, index_a), (names_b, index_b) = (np.unique(part, return_inverse=True) for part in (first, second))
-    table = np.zeros((len(names_a), len(names_b)))
-    np.add.at(table, (index_a, index_b), mass)
+    (n_a, index_a), (n_b, index_b) = _numbered(first), _numbered(second)
+    table = np.bincount(index_a * n_b + index_b, weights=mass, minlength=n_a * n_b).reshape(n_a, n_b)
     return min(1.0, float(table[linear_sum_assignment(table, maximize=True)].sum() / table.sum()))
+
+
+def _numbered(labels: NDArray[np.generic]) -> tuple[int, NDArray[np.intp]]:
+    """Labels as numbers from zero, and how many numbers there may be; those of states are such numbers already."""
+    if np.issubdtype(labels.dtype, np.integer) and labels.min() >= 0 and labels.max() < FEW_STATES:
+        return int(labels.max()) + 1, labels.astype(np.intp)
+    names, index = np.unique(labels, return_inverse=True)
+    return len(names), index

@@ -6,13 +6,13 @@ from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from m3c_md.clustering.centers import CentersModel, ordered_states, stored_centers
 from m3c_md.clustering.face import StateEstimator, check_distinct, single_frames
 from m3c_md.clustering.model_file import Contents
 from m3c_md.exceptions import ModelFileError
 from m3c_md.inputs import check_choice, check_integer, check_random_state
+from m3c_md.optimize.threads import ONE_BLAS_THREAD
 from m3c_md.search.coarse_graining import k_medoids
 from m3c_md.search.problem import ColumnScale, column_scale
 
@@ -96,7 +96,7 @@ class KMedoids(StateEstimator):
         frames = windows.frames
         check_choice("scale", self.scale, get_args(ColumnScale))
         scale = column_scale(frames, self.scale)
-        with threadpool_limits(limits=1):
+        with ONE_BLAS_THREAD:
             found = k_medoids(
                 frames / scale,
                 n_states,

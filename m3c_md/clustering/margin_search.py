@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self, get_args
 import numpy as np
 from deeptime.util.callbacks import ProgressCallback
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from m3c_md.clustering.face import Note, StateEstimator, check_distinct, is_pair
 from m3c_md.clustering.margin_model import MarginModel
@@ -31,6 +30,7 @@ from m3c_md.inputs import (
 )
 from m3c_md.optimize.feature_map import FeatureKind
 from m3c_md.optimize.labels import class_bounds
+from m3c_md.optimize.threads import ONE_BLAS_THREAD
 from m3c_md.search.candidates import SEARCHED, STREAMED, search_until_populated
 from m3c_md.search.cluster import ClusterSource, check_client, current_client, is_dask, spread
 from m3c_md.search.local_search import SearchSettings
@@ -135,7 +135,7 @@ class MarginEstimator(StateEstimator):
         n_jobs = check_jobs(self.n_jobs)
         check_progress(self.progress)
         # One BLAS thread: sums then do not depend on how many there are. Parallel work is done by processes.
-        with ProgressCallback(self.progress, type(self).__name__, 100) as bar, threadpool_limits(limits=1):
+        with ProgressCallback(self.progress, type(self).__name__, 100) as bar, ONE_BLAS_THREAD:
             problem = prepare_problem(
                 windows,
                 settings,

@@ -9,7 +9,6 @@ import numpy as np
 from deeptime.markov import PCCAModel, TransitionCountModel
 from deeptime.markov.msm import MarkovStateModel, MaximumLikelihoodMSM
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from m3c_md.clustering.centers import CentersModel, ordered_states, stored_centers
 from m3c_md.clustering.face import Note, StateEstimator, transition_pairs
@@ -25,6 +24,7 @@ from m3c_md.exceptions import (
     SolverError,
 )
 from m3c_md.inputs import check_choice, check_integer, check_random_state
+from m3c_md.optimize.threads import ONE_BLAS_THREAD
 from m3c_md.search.coarse_graining import Clustering, at_most_distinct, k_means, k_medoids
 from m3c_md.search.microstates import Microstates
 from m3c_md.search.problem import ColumnScale, column_scale
@@ -198,7 +198,7 @@ class PCCAPlus(StateEstimator):
         n_states = check_integer("n_states", self.n_states, 2)
         check_choice("scale", self.scale, get_args(ColumnScale))
         scale = column_scale(windows.frames, self.scale)
-        with threadpool_limits(limits=1):
+        with ONE_BLAS_THREAD:
             cells = self._microstates(windows, scale, n_states)
             msm, trouble = _connected_msm(cells.counts(np.ones(windows.n_windows)), int(self.lagtime), n_states)
             pcca = _pcca(msm, n_states)

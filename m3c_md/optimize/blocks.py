@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -220,11 +220,39 @@ def _slope_along(
     block: WindowBlock, labels: IntArray, scores: FloatArray, change: FloatArray, smoothing: float
 ) -> Callable[[float], float]:
     """Derivative of the risk of one block as a function of the length."""
-    loops, windows, weights = compiled(), block.windows, block.weights
-    if loops is not None:
-        return lambda length: float(loops.slope_loop(scores, change, length, windows, weights, labels, smoothing))
+    windows, weights = block.windows, block.weights
+    if compiled() is not None:
+        return _CompiledSlope(block, labels, scores, change, smoothing)
     line = SmoothedLine(slice_scores(scores, windows), slice_scores(change, windows), labels, smoothing)
     return lambda length: float(weights @ line.slopes(length))
+
+
+class _CompiledSlope:
+    """Derivative of the risk of one block; windows beyond the margin wherever the search has gone are left out."""
+
+    def __init__(
+        self, block: WindowBlock, labels: IntArray, scores: FloatArray, change: FloatArray, smoothing: float
+    ) -> None:
+        self._block, self._labels, self._smoothing = block, labels, smoothing
+        self._scores, self._change = scores, change
+        self._loops: Any = compiled()
+        self._reach = -1.0
+        self._active = np.empty(block.windows.shape[1], dtype=np.intp)
+        self._n_active = 0
+
+    def __call__(self, length: float) -> float:
+        block, labels, smoothing = self._block, self._labels, self._smoothing
+        if length > self._reach:
+            self._reach = length
+            self._n_active = self._loops.active_loop(
+                self._scores, self._change, length, block.windows, labels, smoothing, self._active
+            )
+        active = self._active[: self._n_active]
+        return float(
+            self._loops.slope_loop(
+                self._scores, self._change, length, block.windows, block.weights, labels, smoothing, active
+            )
+        )
 
 
 def all_label_costs(blocks: Blocks, rule: Rule) -> FloatArray:

@@ -127,17 +127,49 @@ def pass_loop(scores, windows, weights, labels, smoothing, slopes, curved, suppo
     return loss, smoothed, slack, violation, n_curved
 
 
+@njit(inline="always")
+def _largest_lead(scores, change, length, windows, window, label):  # type: ignore[no-untyped-def]
+    """Largest lead of a rival in any slice of a window at ``scores + length * change``."""
+    largest = -np.inf
+    for i in range(windows.shape[0]):
+        frame = windows[i, window]
+        own = scores[label, frame] + length * change[label, frame]
+        for state in range(scores.shape[0]):
+            if state != label:
+                largest = max(largest, scores[state, frame] + length * change[state, frame] - own)
+    return largest
+
+
 @njit(**_options)
-def slope_loop(scores, change, length, windows, weights, labels, smoothing):  # type: ignore[no-untyped-def]
-    """Derivative of the weighted smoothed loss along ``scores + length * change``."""
-    n_slices, n_windows = windows.shape
+def active_loop(scores, change, reach, windows, labels, smoothing, active):  # type: ignore[no-untyped-def]
+    """Fill in the windows that are not right by the margin everywhere up to ``reach``; return their number.
+
+    The largest lead is convex along the line: what is below the margin at both ends is so in between.
+    """
+    n_active = 0
+    for window in range(windows.shape[1]):
+        label = labels[window]
+        if (
+            _largest_lead(scores, change, reach, windows, window, label) > -1.0 - smoothing
+            or _largest_lead(scores, change, 0.0, windows, window, label) > -1.0 - smoothing
+        ):
+            active[n_active] = window
+            n_active += 1
+    return n_active
+
+
+@njit(**_options)
+def slope_loop(scores, change, length, windows, weights, labels, smoothing, active):  # type: ignore[no-untyped-def]
+    """Derivative of the weighted smoothed loss of the ``active`` windows along ``scores + length * change``."""
+    n_slices = windows.shape[0]
     n_states = scores.shape[0]
     n_tuples = n_states**n_slices
     lead, moves = np.empty((n_slices, n_states)), np.empty((n_slices, n_states))
     values, heights = np.empty(n_tuples), np.empty(n_tuples)
     places = np.empty(n_tuples, dtype=np.intp)
     total = 0.0
-    for window in range(n_windows):
+    for place in range(active.shape[0]):
+        window = active[place]
         label = labels[window]
         largest = -np.inf
         for i in range(n_slices):

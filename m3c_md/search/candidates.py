@@ -21,6 +21,7 @@ from m3c_md.matching import agreement
 from m3c_md.optimize.blocks import Rule, all_label_costs, class_sums
 from m3c_md.optimize.labels import balanced_labels, class_bounds
 from m3c_md.optimize.least_squares import least_squares_rule, second_moments
+from m3c_md.optimize.threads import ONE_BLAS_THREAD
 from m3c_md.search.local_search import SearchSettings, local_search
 from m3c_md.search.polish import polish_on_all_data
 from m3c_md.search.problem import BandwidthStart, SearchProblem
@@ -309,13 +310,11 @@ def _optimise_bandwidth(
     gap: float,
 ) -> list[Candidate]:
     """Local search for all trials of one bandwidth, which share their features."""
-    from threadpoolctl import threadpool_limits
-
     settings = problem.settings
     limit = min(settings.max_iterations, TRIAL_ITERATIONS) if gap >= TRIAL_GAP else None
     candidates = []
     # One BLAS thread in every process: sums then do not depend on how many there are.
-    with threadpool_limits(limits=1):
+    with ONE_BLAS_THREAD:
         precision = np.float32 if gap >= SINGLE_PRECISION_GAP else np.float64
         feature_map = problem.feature_map(bandwidth)
         blocks = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, precision)

@@ -16,15 +16,13 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from functools import lru_cache
-from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from m3c_md.exceptions import InputError
+from m3c_md.optimize.threads import ONE_BLAS_THREAD
 from m3c_md.search.source import (
     BlockedTrajectories,
     FrameBlock,
@@ -336,37 +334,3 @@ def _sums_of_clipped(ratios: list[NDArray[np.floating]], mean: float) -> list[fl
 
 def _weights_of_blocks(ratios: list[NDArray[np.floating]], mean: float, total: float) -> Weights:
     return [block_weights(part, mean, total) for part in ratios]
-
-
-class OneBlasThread:
-    """Limit BLAS to one thread, so that sums do not depend on how many there are.
-
-    The limit is one for the whole process. Where a worker runs several tasks at a time, the first sets it and the last
-    lifts it; each on its own would lift it while another is at work.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._n_tasks = 0
-        self._limit: Any = None
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._n_tasks == 0:
-                self._limit = _blas().limit(limits=1)
-            self._n_tasks += 1
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._n_tasks -= 1
-            if self._n_tasks == 0:
-                self._limit.restore_original_limits()
-
-
-ONE_BLAS_THREAD = OneBlasThread()
-
-
-@lru_cache(maxsize=1)
-def _blas() -> ThreadpoolController:
-    # To look for the loaded libraries takes as long as the work on a block; once is enough.
-    return ThreadpoolController()

@@ -24,6 +24,8 @@ WARM_SMOOTHING = 0.03
 RARE_SLACK = 0.005
 # Rounds in a row in which some state is the cheapest label of no window, before a trial is given up as degenerate.
 EMPTY_ROUNDS = 2
+# Share of the labels that may still change where a trial ends: they cost next to nothing either way.
+TRIAL_CHANGES = 1e-3
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,9 @@ def local_search(
         it has lost a state for good.
     """
     bounds = class_bounds(len(labels), settings.n_states, settings.balance)
+    trial = max_iterations is not None
     limit = settings.max_iterations if max_iterations is None else max_iterations
+    tolerance = max(settings.tolerance, int(TRIAL_CHANGES * len(labels))) if trial else settings.tolerance
     rule, smoothing = start, COLD_SMOOTHING if start is None else WARM_SMOOTHING
     accuracy = max(gap, COARSEST_GAP)
     trace: list[float] = []
@@ -147,11 +151,11 @@ def local_search(
         assigned = balanced_labels(costs, *bounds)
         empty = np.bincount(costs.argmin(axis=1), minlength=settings.n_states).min() == 0
         n_empty = n_empty + 1 if empty else 0
-        hopeless = max_iterations is not None and n_empty >= EMPTY_ROUNDS
+        hopeless = trial and n_empty >= EMPTY_ROUNDS
         n_changed = int(np.count_nonzero(assigned.labels != labels))
         penalty = 0.5 * settings.regularization * float((rule.weights**2).sum())
         trace += [solved.objective, penalty + assigned.cost]
-        still = n_changed <= settings.tolerance
+        still = n_changed <= tolerance
         # Labels that stand still at an accuracy that the solver cannot improve are as good as it gets.
         if (still and (solved.gap <= gap or not solved.converged)) or iteration == limit or hopeless:
             converged = still and solved.gap <= gap

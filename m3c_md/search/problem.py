@@ -24,10 +24,9 @@ SharedStart = Literal["pcca", "lumping", "kmeans", "kmedoids", "random"]
 BandwidthStart = Literal["kinetic", "relaxation", "relaxation-literal"]
 ColumnScale = Literal["none", "standard"]
 
-# Fine partitions over which the weights of the windows are averaged.
-N_PARTITIONS = 3
-# Of more windows than this the cells hold so many that one partition will do.
-PLENTY = 20_000
+# Fine partitions over which the weights of the windows are averaged: (up to so many windows, partitions). The more
+# windows the cells hold, the less one partition differs from another.
+N_PARTITIONS = ((8_000, 3), (20_000, 2), (np.inf, 1))
 # Effective sample beyond which the weights of a large data set are taken to be uniform.
 NEARLY_UNIFORM = 0.98
 # Squares of distances must neither underflow nor overflow.
@@ -102,9 +101,8 @@ def prepare_problem(
     base_map = draw_fourier_map(
         data.frames.shape[1], n_features, rng, kind=feature_kind, center=data.frames.mean(axis=0)
     )
-    n_partitions = N_PARTITIONS if reweight else int("pcca" in starts or "lumping" in starts)
-    if data.n_windows > PLENTY:
-        n_partitions = min(n_partitions, 1)
+    enough = next(number for most, number in N_PARTITIONS if data.n_windows <= most)
+    n_partitions = enough if reweight else int("pcca" in starts or "lumping" in starts)
     partitions = [find_microstates(data, columns, rng) for _ in range(n_partitions)]
     weights = np.full(data.n_windows, 1.0 / data.n_windows)
     if reweight:

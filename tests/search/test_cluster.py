@@ -24,11 +24,12 @@ from m3c_md import M3C, MMC
 from m3c_md.exceptions import InputError
 from m3c_md.optimize.blocks import Rule
 from m3c_md.optimize.feature_map import draw_fourier_map
+from m3c_md.optimize.threads import ONE_BLAS_THREAD
 from m3c_md.search import candidates as candidates_module
 from m3c_md.search import cluster as cluster_module
 from m3c_md.search import polish as polish_module
 from m3c_md.search import source as source_module
-from m3c_md.search.cluster import ONE_BLAS_THREAD, current_client, spread
+from m3c_md.search.cluster import current_client, spread
 from m3c_md.search.polish import look_at
 from m3c_md.search.source import LocalSource, SourceBlocks, as_it_is, sample_windows
 from m3c_md.search.windows import equally_spaced

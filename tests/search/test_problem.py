@@ -8,7 +8,7 @@ from scipy.spatial.distance import pdist
 
 from m3c_md.exceptions import InputError
 from m3c_md.optimize.feature_map import gaussian_kernel
-from m3c_md.search.problem import BANDWIDTH_FACTORS, N_PARTITIONS, column_scale, default_bandwidths, joined_slices
+from m3c_md.search.problem import BANDWIDTH_FACTORS, column_scale, default_bandwidths, joined_slices
 from m3c_md.search.reweighting import effective_sample, relaxed_weights
 from m3c_md.search.windows import windows_of_trajectories
 from tests.search._data import problem_of, switching
@@ -78,11 +78,18 @@ class TestPrepareProblem:
         assert bare.coarse is None
         assert len(problem_of(trajectories, 3, starts=("pcca",)).partitions) == 1
         assert len(problem_of(trajectories, 3, starts=("lumping",)).partitions) == 1
-        assert len(problem_of(trajectories, 3, starts=("kmeans",), reweight=True).partitions) == N_PARTITIONS
+        assert len(problem_of(trajectories, 3, starts=("kmeans",), reweight=True).partitions) == 3
         for name in ("relaxation", "relaxation-literal"):
             coarse = problem_of(trajectories, 3, starts=(name,), n_coarse=7).coarse
             assert coarse is not None
             assert coarse.centers.shape == (7, 4)
+
+    def test_partitions_get_fewer_the_more_windows_they_hold(self):
+        numbers = [
+            len(problem_of([np.linspace(0.0, 1.0, n)[:, None]], 2, starts=("lumping",), reweight=True).partitions)
+            for n in (8_001, 8_002, 20_001, 20_002)
+        ]
+        assert numbers == [3, 2, 2, 1]
 
     def test_no_more_coarse_windows_than_windows(self):
         coarse = problem_of([np.random.default_rng(0).normal(size=(9, 2))], 2, starts=("relaxation",)).coarse
