@@ -232,9 +232,9 @@ class StateEstimator(EstimatorTransformer):  # type: ignore[misc]
     # fit never changes its input; a test holds us to it.
     _MUTABLE_INPUT_DATA: ClassVar[bool] = True
 
-    def fit_transform(self, data: Any, y: Any = None) -> Any:
-        """Fit and return the states of the training frames; ``y`` is ignored."""
-        return self.fit(data, y).transform(data)
+    def fit_transform(self, data: Any, y: Any = None, **options: Any) -> Any:
+        """Fit and return the states of the training frames; ``y`` is ignored, ``options`` are those of `fit`."""
+        return self.fit(data, y, **options).transform(data)
 
     def transform(self, data: Any) -> Any:
         """States of frames under the fitted model, see `StateModel.transform`."""
@@ -242,9 +242,9 @@ class StateEstimator(EstimatorTransformer):  # type: ignore[misc]
             raise ValueError(f"this {type(self).__name__} has no model yet; call fit first")
         return self._model.transform(data)
 
-    def fit_predict(self, data: Any, y: Any = None) -> Any:
+    def fit_predict(self, data: Any, y: Any = None, **options: Any) -> Any:
         """Fit and return the states of the training frames (scikit-learn's name for it)."""
-        return self.fit_transform(data, y)
+        return self.fit_transform(data, y, **options)
 
     def _keep(self, model: StateModel, notes: Sequence[Note]) -> None:
         """Store a fitted model, and say on it and to the user what there is to say."""

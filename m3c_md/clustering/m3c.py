@@ -147,8 +147,9 @@ class M3C(MarginEstimator):
 
     def _source(self, data: Any) -> tuple[LocalSource, list[Note]]:
         lag = check_integer("lagtime", self.lagtime, 1)
-        kept, notes = with_windows(as_frame_arrays(data), lag)
-        return LocalSource(kept, lag), notes
+        trajectories = as_frame_arrays(data)
+        # Too short ones stay in their places: errors name trajectories by their numbers.
+        return LocalSource(trajectories, lag), with_windows(trajectories, lag)[1]
 
     def _reweighted(self) -> bool:
         return check_flag("reweight", self.reweight)

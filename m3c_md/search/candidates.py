@@ -293,6 +293,7 @@ def _optimise(
     from joblib import Parallel, delayed
 
     chosen = equally_spaced(problem.data.n_windows, n_windows)
+    problem = replace(problem, everything=None)  # a sample is all that processes need: nothing else is sent to them
     results: Iterator[list[Candidate]] = Parallel(n_jobs=n_jobs, return_as="generator")(
         delayed(_optimise_bandwidth)(problem, bandwidth, some, chosen, selection, gap)
         for bandwidth, some in trials.items()

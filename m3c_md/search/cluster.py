@@ -156,10 +156,6 @@ class ClusterSource(BlockedTrajectories):
             del tasks[:TASKS_AT_ONCE]
             yield from results
 
-    def __getstate__(self) -> dict[str, Any]:
-        # Other processes of a search want to know how many windows there are; the client and its data stay here.
-        return {**self.__dict__, "_client": None, "_shelves": [], "_weights": []}
-
 
 def spread(client: Any, trajectories: Sequence[Any], lagtime: int, n_slices: int = 2) -> ClusterSource:
     """Spread the blocks of trajectories over the workers of a cluster.

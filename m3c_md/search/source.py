@@ -173,6 +173,8 @@ class BlockedTrajectories:
 
     Attributes
     ----------
+    lengths : list of int
+        Numbers of frames; those of a trajectory too short for a window do not count.
     plan : list of lists of Piece
         What the blocks are made of.
     first_windows : list of int
@@ -180,9 +182,9 @@ class BlockedTrajectories:
     """
 
     def __init__(self, lengths: Sequence[int], lagtime: int, n_slices: int) -> None:
-        self.lengths = list(lengths)
         self.lagtime = lagtime
         self.n_slices = n_slices
+        self.lengths = [length if length > self.reach else 0 for length in lengths]
         self.plan = plan_blocks(self.lengths, self.reach)
         sizes = [sum(piece.n_windows for piece in pieces) for pieces in self.plan]
         self.first_windows = np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist()
@@ -199,16 +201,16 @@ class BlockedTrajectories:
 
     @property
     def n_frames(self) -> int:
-        """Number of frames of all trajectories."""
+        """Number of frames of all trajectories that have a window."""
         return sum(self.lengths)
 
     @property
     def horizon(self) -> int:
         """Median number of lag times that a trajectory spans."""
-        return max(1, int(np.median(self.lengths)) // self.lagtime)
+        return max(1, int(np.median([length for length in self.lengths if length > 0])) // self.lagtime)
 
     def first_frames(self, chosen: IntArray) -> IntArray:
-        """Return the numbers, among all frames, of the first frames of some windows."""
+        """Return the numbers, among all frames that count, of the first frames of some windows."""
         lengths = np.array(self.lengths)
         windows_before = np.concatenate([[0], np.cumsum(np.maximum(lengths - self.reach, 0))])
         frames_before = np.concatenate([[0], np.cumsum(lengths)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import pickle
 import signal
 import time
 import traceback
@@ -29,7 +28,7 @@ from m3c_md.search import candidates as candidates_module
 from m3c_md.search import cluster as cluster_module
 from m3c_md.search import polish as polish_module
 from m3c_md.search import source as source_module
-from m3c_md.search.cluster import current_client, spread
+from m3c_md.search.cluster import ClusterSource, current_client, spread
 from m3c_md.search.polish import look_at
 from m3c_md.search.source import LocalSource, SourceBlocks, as_it_is, sample_windows
 from m3c_md.search.windows import equally_spaced
@@ -210,12 +209,6 @@ class TestSource:
         del caught
         assert_forgotten(client)
 
-    def test_other_processes_are_told_numbers_only(self, client, trajectories):
-        source = spread(client, trajectories, 1)
-        packed = pickle.dumps(source)
-        assert len(packed) < 5000
-        assert pickle.loads(packed).n_windows == source.n_windows
-
 
 @pytest.mark.usefixtures("streamed")
 class TestFit:
@@ -224,6 +217,15 @@ class TestFit:
         model = quick().fit_fetch(kind(trajectories), client=client)
         assert_same_model(model, expected, np.concatenate(trajectories))
         assert_forgotten(client)
+
+    def test_other_processes_are_sent_the_sample_only(self, client, trajectories, expected, monkeypatch):
+        monkeypatch.setattr(ClusterSource, "__reduce__", lambda source: pytest.fail("all data travel"), raising=False)
+        model = quick(n_jobs=2).fit_fetch(trajectories, client=client)
+        assert_same_model(model, expected, np.concatenate(trajectories))
+
+    def test_states_come_at_once(self, client, trajectories, expected):
+        for labels, array in zip(quick().fit_transform(trajectories, client=client), trajectories, strict=True):
+            np.testing.assert_array_equal(labels, expected.transform(array))
 
     def test_single_frames(self, client, trajectories):
         estimator = MMC(3, bandwidth=1.0, n_features=30, starts="kmeans", random_state=0)

@@ -60,7 +60,7 @@ def test_blocks_hold_every_window_once_in_order(lengths, lagtime, n_slices, size
             assert trajectories[trajectory][frame, 0] == value
     assert sum(float(b.weights.sum()) for b in blocks) == pytest.approx(1.0)
     chosen = np.arange(0, source.n_windows, 3)
-    np.testing.assert_array_equal(source.first_frames(chosen), expected.windows[0][chosen])
+    np.testing.assert_array_equal(long_enough[source.first_frames(chosen)], expected.windows[0][chosen])
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -75,11 +75,19 @@ def test_a_sample_is_the_chosen_windows():
 
 @pytest.mark.usefixtures("small_blocks")
 def test_a_frame_that_is_no_number_is_named():
-    trajectories = numbered([20, 30])
-    trajectories[1][13] = np.nan
-    source = LocalSource(trajectories, lagtime=1)
-    with pytest.raises(InputError, match="trajectory 1 holds nan at frame 13, column 0; remove or repair"):
+    trajectories = numbered([20, 3, 30])  # the second has no window, and the third is still the third
+    trajectories[2][13] = np.nan
+    source = LocalSource(trajectories, lagtime=4)
+    with pytest.raises(InputError, match="trajectory 2 holds nan at frame 13, column 0; remove or repair"):
         sample_windows(source, np.arange(5), 1)
+
+
+def test_trajectories_without_a_window_do_not_count():
+    source = LocalSource(numbered([20, 3, 30, 4, 4]), lagtime=4)
+    assert source.n_frames == 50
+    assert source.n_windows == 42
+    assert source.horizon == 6
+    np.testing.assert_array_equal(source.first_frames(np.array([0, 15, 16, 41])), [0, 15, 20, 45])
 
 
 @pytest.mark.usefixtures("small_blocks")
