@@ -4,11 +4,14 @@
     python benchmarks/speed.py --cases 1e4x4        one case
     python benchmarks/speed.py --quality            objective, held-out Q and basin against the slow fit, 10 seeds
     python benchmarks/speed.py --file 1e7           a memory-mapped file of 1e7 frames, against 1e6
+    python benchmarks/speed.py --transform          frames labelled per second
+    python benchmarks/speed.py --first-fit          what a user waits for once: import, compilation
     python benchmarks/speed.py --profile            where the time goes
 
-One process with one thread, the same data, runs alternating. Ours: ``M3C(3).fit_fetch`` + ``transform``. The rival:
+Every run prints a table and keeps its numbers in benchmarks/results/speed.json, for benchmarks/RESULTS.md. One
+process with one thread, the same data, runs alternating. Ours: ``M3C(3).fit_fetch`` + ``transform``. The rival:
 ``KMeans(200, max_iter=20)``, assignment, counts, reversible ``MaximumLikelihoodMSM``, ``pcca(3)``, labels. Compilation
-is done before; ``--first-fit`` measures what a user waits for once.
+is done before.
 """
 
 from __future__ import annotations
@@ -45,6 +48,16 @@ from m3c_md.validation import metastability
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 SYNTHETIC = {"1e4x4": (10_000, 2), "1e5x4": (100_000, 2), "1e5x36": (100_000, 18), "1e6x4": (1_000_000, 2)}
 MEASURED = ("ala2", "mdshare", "asp7")
+RESULTS = Path(__file__).parent / "results" / "speed.json"
+
+
+def keep(section: str, rows: list[dict[str, Any]]) -> None:
+    """Replace one section of the file of results; cases that were not measured this time stay."""
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    names = [row["name"] for row in rows]
+    results[section] = [row for row in results.get(section, []) if row["name"] not in names] + rows
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 
 
 def data_of(case: str, seed: int = 0) -> list[np.ndarray] | None:
@@ -137,7 +150,16 @@ def compare_speed(cases: list[str], repeats: int) -> list[dict[str, Any]]:
             f"({ratios.min():.3f}-{ratios.max():.3f}) | {memory:.0f} |",
             flush=True,
         )
-        rows.append({"case": case, "cpu": times.tolist(), "memory": memory})
+        rows.append(
+            {
+                "name": case,
+                "frames": n_frames,
+                "columns": n_columns,
+                "ours": times[:, 0].round(3).tolist(),
+                "deeptime": times[:, 1].round(3).tolist(),
+                "memory": round(memory),
+            }
+        )
     return rows
 
 
@@ -182,11 +204,11 @@ def check_quality(cases: list[str], seeds: int) -> list[dict[str, Any]]:
                 f"{worst['gap']:.1e} |",
                 flush=True,
             )
-            rows.append({"case": case, "fits": found})
+            rows.append({"name": case, "fits": found})
     return rows
 
 
-def from_file(n_frames: int) -> None:
+def from_file(n_frames: int) -> list[dict[str, Any]]:
     """Fit a memory-mapped file, and one of a tenth of its size, each in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         results = []
@@ -206,6 +228,9 @@ def from_file(n_frames: int) -> None:
         for n, one in zip((n_frames // 10, n_frames), results, strict=True):
             print(f"| {n:.0e} | {one['seconds']:.1f} | {one['memory']:.0f} | {one['gap']:.1e} |")
         print(f"time ratio {results[1]['seconds'] / results[0]['seconds']:.1f}")
+        return [
+            {"name": f"{n:.0e}", "frames": n, **one} for n, one in zip((n_frames // 10, n_frames), results, strict=True)
+        ]
 
 
 def fit_file(path: Path) -> None:
@@ -242,7 +267,7 @@ def warm_up() -> None:
         ours([dihedral_series(n, 2)[0]])
 
 
-def first_fit() -> None:
+def first_fit() -> list[dict[str, Any]]:
     """What a user waits for: import, first fit with and without compiled code at hand."""
     code = (
         "import time; t=time.perf_counter(); import numpy as np; from m3c_md import M3C; a=time.perf_counter(); "
@@ -250,6 +275,7 @@ def first_fit() -> None:
         "b=time.perf_counter(); M3C(2,random_state=0).fit(x); c=time.perf_counter(); print(a-t, b-a, c-b)"
     )
     print(f"| | import, s | first fit, s | second fit, s |\n|{'---|' * 4}")
+    rows = []
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
         for name, more in (
@@ -260,18 +286,71 @@ def first_fit() -> None:
             done = subprocess.run(
                 [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**environment, **more}
             )
-            print(f"| {name} | " + " | ".join(f"{float(x):.1f}" for x in done.stdout.split()) + " |", flush=True)
+            seconds = [float(x) for x in done.stdout.split()]
+            print(f"| {name} | " + " | ".join(f"{x:.1f}" for x in seconds) + " |", flush=True)
+            rows.append({"name": name, "seconds": seconds})
+    return rows
 
 
-def profile() -> None:
+def transform_rate() -> list[dict[str, Any]]:
+    """Frames labelled per second of one core, and the cost of the Fourier map alone in the same precision."""
+    print(f"| data | labels, million frames/s | feature map alone, million frames/s | ratio of times |\n|{'---|' * 4}")
+    rows = []
+    for name, n_angles in (("1e6x4", 2), ("1e6x36", 18)):
+        frames = dihedral_series(1_000_000, n_angles, dtype=np.float32)[0]
+        model = M3C(3, random_state=0).fit_fetch(frames[:30_000])
+
+        def map_alone(data: list[np.ndarray], feature_map: Any = model.feature_map) -> None:
+            for begin in range(0, len(data[0]), 8192):
+                feature_map(data[0][begin : begin + 8192], np.float32)
+
+        times = np.array(
+            [
+                [cpu_seconds(lambda x, model=model: model.transform(x[0]), [frames]), cpu_seconds(map_alone, [frames])]
+                for _ in range(3)
+            ]
+        )
+        labels, alone = np.median(times, axis=0)
+        print(f"| {name} | {1.0 / labels:.2f} | {1.0 / alone:.2f} | {labels / alone:.2f} |", flush=True)
+        rows.append({"name": name, "labels": times[:, 0].tolist(), "map": times[:, 1].tolist()})
+    return rows
+
+
+# Parts of a fit, by the functions that do them: all time spent in and below a function, which calls no other of these.
+PARTS = {
+    "read, check and sample": ("_searched",),
+    "cells and weights": ("prepare_problem",),
+    "starts": ("_first_trials",),
+    "trials on samples": ("_optimise_bandwidth",),
+    "winner on all data": ("_polish",),
+    "labels of all frames": ("transform",),
+}
+
+
+def profile() -> list[dict[str, Any]]:
+    """Where the time goes, in parts of a fit and in single functions."""
+    rows = []
     for case in ("1e4x4", "1e6x4"):
         data = data_of(case)
-        profiler = cProfile.Profile()
+        assert data is not None
+        profiler = cProfile.Profile(time.process_time)
         profiler.enable()
         ours(data)
         profiler.disable()
-        print(f"\n{case}:")
-        pstats.Stats(profiler).sort_stats("tottime").print_stats(14)
+        stats = pstats.Stats(profiler)
+        calls = stats.stats  # type: ignore[attr-defined]
+        total = stats.total_tt  # type: ignore[attr-defined]
+        parts = {
+            part: sum(entry[3] for (_, _, name), entry in calls.items() if name in names)
+            for part, names in PARTS.items()
+        }
+        parts["other"] = total - sum(parts.values())
+        print(f"\n{case}: {total:.2f} s under the profiler")
+        for part, seconds in parts.items():
+            print(f"  {part:<24} {seconds:6.3f} s {seconds / total:6.1%}")
+        stats.sort_stats("tottime").print_stats(12)
+        rows.append({"name": case, "seconds": total, "parts": parts})
+    return rows
 
 
 def main() -> None:
@@ -284,25 +363,25 @@ def main() -> None:
     parser.add_argument("--fit-file", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--first-fit", action="store_true")
     parser.add_argument("--profile", action="store_true")
-    parser.add_argument("--json", type=Path, help="also write the rows to this file")
+    parser.add_argument("--transform", action="store_true")
     options = parser.parse_args()
     if options.fit_file:
-        return fit_file(options.fit_file)
-    if options.first_fit:
-        return first_fit()
-    warm_up()
-    if options.profile:
-        return profile()
-    if options.file:
-        return from_file(int(options.file))
-    if options.quality:
-        cases = [case for case in options.cases if case not in ("1e6x4", "asp7")]
-        rows = check_quality(cases, options.seeds)
+        fit_file(options.fit_file)
+    elif options.first_fit:
+        keep("first fit", first_fit())
     else:
-        rows = compare_speed(options.cases, options.repeats)
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1))
-    return None
+        warm_up()
+        if options.profile:
+            keep("profile", profile())
+        elif options.transform:
+            keep("transform", transform_rate())
+        elif options.file:
+            keep("file", from_file(int(options.file)))
+        elif options.quality:
+            cases = [case for case in options.cases if case not in ("1e6x4", "asp7")]
+            keep("quality", check_quality(cases, options.seeds))
+        else:
+            keep("speed", compare_speed(options.cases, options.repeats))
 
 
 if __name__ == "__main__":

@@ -81,8 +81,9 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
 
         Parameters
         ----------
-        data : array (n_frames, n_columns), DataFrame, or list of them
-            With the columns that the model was fitted to.
+        data : array (n_frames, n_columns), DataFrame, list of them, or iterator
+            With the columns that the model was fitted to. The arrays of an iterator are consecutive pieces of one
+            trajectory, such as those of `DihedralFeaturizer.iter_load`; no more than one of them is held in memory.
 
         Returns
         -------
@@ -205,10 +206,20 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
         """Apply a function of frames to one trajectory or to each of several, some frames at a time."""
         several = is_list_of_arrays(data)
 
-        def blocks(x: Any, name: str) -> Iterator[NDArray[Any]]:
+        def blocks(x: Any, name: str, before: int = 0) -> Iterator[NDArray[Any]]:
             for first in range(0, len(x), FRAMES_AT_ONCE):
-                yield function(as_trajectory(x[first : first + FRAMES_AT_ONCE], name, first))
+                yield function(as_trajectory(x[first : first + FRAMES_AT_ONCE], name, before + first))
 
+        if isinstance(data, Iterator):
+            parts: list[NDArray[Any]] = []
+            n_frames = 0
+            for piece in data:
+                frames = as_frame_arrays(piece, self.n_columns)[0]
+                parts += blocks(frames, "data", n_frames)
+                n_frames += len(frames)
+            if not parts:
+                raise InputError("the iterator of pieces is at its end: each can be read only once; make a new one")
+            return np.concatenate(parts)
         results = [
             np.concatenate(list(blocks(x, f"trajectory {i}" if several else "data")))
             for i, x in enumerate(as_frame_arrays(data, self.n_columns))

@@ -575,3 +575,23 @@ class TestHonestRefusal:
         # As many microstates as frames: none is entered and left twice.
         with pytest.raises(DegenerateSolutionError, match=r"only 1 of 300 microstates .*fewer microstates"):
             pcca_plus(3, n_microstates=300).fit(three_wells.frames)
+
+
+@by_name
+@by_method
+def test_pieces_of_a_trajectory_are_labelled_as_they_come(
+    name: str, method: str, models: dict[str, StateModel], new_frames: np.ndarray
+) -> None:
+    call = getattr(models[name], method)
+    pieces = (new_frames[i : i + 70] for i in range(0, len(new_frames), 70))
+    np.testing.assert_allclose(call(pieces), call(new_frames), rtol=1e-12, atol=1e-12)
+    with pytest.raises(InputError, match="at its end: each can be read only once"):
+        call(pieces)
+
+
+@by_name
+def test_a_bad_frame_among_pieces_is_named(name: str, models: dict[str, StateModel], new_frames: np.ndarray) -> None:
+    bad = new_frames.copy()
+    bad[101, 1] = np.nan
+    with pytest.raises(InputError, match="data holds nan at frame 101, column 1"):
+        models[name].transform(iter(np.split(bad, [50, 90])))
