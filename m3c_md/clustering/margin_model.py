@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from m3c_md.clustering.candidate_file import candidates_of, contents_of
 from m3c_md.clustering.face import StateModel, falling
 from m3c_md.clustering.model_file import LARGEST, Contents
 from m3c_md.exceptions import InputError, ModelFileError
@@ -16,7 +17,6 @@ from m3c_md.inputs import check_integer
 from m3c_md.optimize.blocks import Rule
 from m3c_md.optimize.feature_map import FourierMap
 from m3c_md.optimize.window_loss import project_to_simplex
-from m3c_md.search.local_search import LocalOptimum
 from m3c_md.search.selection import Candidate
 
 if TYPE_CHECKING:
@@ -140,35 +140,22 @@ class MarginModel(StateModel):
         )
 
     def _contents(self) -> Contents:
-        optima = [record.optimum for record in self.records]
+        kept = contents_of(self.records)
         arrays = {
             "frequencies": self.base_map.frequencies,
             "phases": self.base_map.phases,
             "center": self.base_map.center,
             "scale": self.scale,
-            "weights": np.array([one.rule.weights for one in optima]),
-            "bias": np.array([one.rule.bias for one in optima]),
-            "objective": np.array([one.objective for one in optima]),
-            "lower_bound": np.array([one.lower_bound for one in optima]),
-            "iterations": np.array([one.iterations for one in optima]),
-            "converged": np.array([one.converged for one in optima]),
-            "trace": np.concatenate([one.trace for one in optima]),
-            "trace_lengths": np.array([len(one.trace) for one in optima]),
-            "bandwidth": np.array([record.bandwidth for record in self.records]),
-            "score": np.array([record.score for record in self.records]),
-            "populations": np.array([record.populations for record in self.records]),
-            "metastability": np.array([record.metastability for record in self.records]),
-            "n_windows": np.array([record.n_windows for record in self.records]),
+            **kept.arrays,
         }
-        texts = {"start": [r.start for r in self.records], "fate": [r.fate for r in self.records]}
-        return Contents({"chosen": self.chosen, "warnings": self.warnings, **texts}, arrays)
+        return Contents({"chosen": self.chosen, "warnings": self.warnings, **kept.settings}, arrays)
 
     @classmethod
     def _from_contents(cls, contents: Contents) -> Self:
         frequencies = contents.array("frequencies", None, None)
         n_columns, n_features = frequencies.shape
         base_map = FourierMap(frequencies, contents.array("phases", n_features), contents.array("center", n_columns))
-        records, scale = _records(contents, n_features), contents.positive("scale", n_columns)
+        records, scale = candidates_of(contents, n_features), contents.positive("scale", n_columns)
         narrowest = min(record.bandwidth for record in records) * float(scale.min())
         if np.abs(frequencies).max() > LARGEST * narrowest:
             raise ModelFileError("its bandwidths and scales are too small for its frequencies")
@@ -237,42 +224,3 @@ class MMCModel(MarginModel):
 def _without_labels(record: Candidate) -> Candidate:
     """Drop the window labels of a candidate: as long as the data, and of no use after the fit."""
     return replace(record, optimum=replace(record.optimum, labels=np.empty(0, dtype=np.intp)))
-
-
-def _records(contents: Contents, n_features: int) -> list[Candidate]:
-    """Candidates of a model file."""
-    weights = contents.array("weights", None, None, n_features)
-    n, n_states = weights.shape[:2]
-    bias, populations = contents.array("bias", n, n_states), contents.shares("populations", n, n_states)
-    objective, bandwidth = contents.positive("objective", n), contents.positive("bandwidth", n)
-    lower_bound, score = contents.array("lower_bound", n), contents.array("score", n)
-    # Unknown for single frames, which say nothing about time.
-    metastability = contents.array("metastability", n, finite=False)
-    iterations, n_windows = (contents.indices(name, n, below=2**53) for name in ("iterations", "n_windows"))
-    converged, trace = contents.array("converged", n, kind="b"), contents.array("trace", None)
-    trace_lengths = contents.indices("trace_lengths", n, below=len(trace) + 1)
-    starts, fates = contents.texts("start", n), contents.texts("fate", n)
-    if trace_lengths.sum() != len(trace) or n_states < 2:
-        raise ModelFileError(f"it has {n_states} states, and traces of together {len(trace)} entries")
-    traces = np.split(trace, np.cumsum(trace_lengths)[:-1])
-    return [
-        Candidate(
-            starts[i],
-            float(bandwidth[i]),
-            LocalOptimum(
-                Rule(weights[i], bias[i]),
-                np.empty(0, dtype=np.intp),
-                float(objective[i]),
-                float(lower_bound[i]),
-                int(iterations[i]),
-                bool(converged[i]),
-                tuple(traces[i].tolist()),
-            ),
-            float(score[i]),
-            populations[i],
-            float(metastability[i]),
-            int(n_windows[i]),
-            fates[i],
-        )
-        for i in range(n)
-    ]

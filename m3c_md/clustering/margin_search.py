@@ -9,6 +9,7 @@ import numpy as np
 from deeptime.util.callbacks import ProgressCallback
 from numpy.typing import NDArray
 
+from m3c_md.clustering.checkpoint import CheckpointFolder, check_checkpoint
 from m3c_md.clustering.face import Note, StateEstimator, check_distinct, is_pair
 from m3c_md.clustering.margin_model import MarginModel
 from m3c_md.exceptions import (
@@ -33,6 +34,7 @@ from m3c_md.optimize.labels import class_bounds
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
 from m3c_md.search.candidates import SEARCHED, STREAMED, search_until_populated
 from m3c_md.search.cluster import ClusterSource, check_client, current_client, is_dask, spread
+from m3c_md.search.journal import fingerprint
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.problem import ColumnScale, SearchProblem, default_bandwidths, prepare_problem
 from m3c_md.search.selection import Candidate, Selection, close_rival
@@ -102,7 +104,7 @@ class MarginEstimator(StateEstimator):
         """Model of the winner, which is the first candidate."""
         raise NotImplementedError
 
-    def fit(self, data: Any, y: Any = None, *, client: Any = None) -> Self:
+    def fit(self, data: Any, y: Any = None, *, client: Any = None, checkpoint: Any = None) -> Self:
         """Find the states of trajectories.
 
         Parameters
@@ -118,6 +120,9 @@ class MarginEstimator(StateEstimator):
             answer is that of a fit here that reads slices, to the last bit on machines of one kind. Workers may come
             and go. Dask arrays are computed on the workers; other arrays are sent there through the scheduler, which
             keeps a copy. Fewer than 500 frames, pairs (X, Y) and the start "relaxation-literal" do without a cluster.
+        checkpoint : path, optional
+            Folder in which every finished step of the search is kept. The same fit with the same folder goes on where
+            it was stopped, by whatever; remove the folder when you have the model. Needs a number as random_state.
 
         Returns
         -------
@@ -134,6 +139,7 @@ class MarginEstimator(StateEstimator):
         rng = check_random_state(self.random_state)
         n_jobs = check_jobs(self.n_jobs)
         check_progress(self.progress)
+        folder = check_checkpoint(checkpoint, self.random_state)
         # One BLAS thread: sums then do not depend on how many there are. Parallel work is done by processes.
         with ProgressCallback(self.progress, type(self).__name__, 100) as bar, ONE_BLAS_THREAD:
             problem = prepare_problem(
@@ -148,15 +154,19 @@ class MarginEstimator(StateEstimator):
                 n_coarse=check_integer("n_coarse", self.n_coarse, settings.n_states),
                 source=source,
             )
+            bandwidths = bandwidths or default_bandwidths(problem.data.frames, problem.scale).tolist()
+            options = {"selection": self.selection, "seed": int(rng.integers(2**63)), "gap": gap}
+            journal = None
+            if folder is not None:
+                journal = CheckpointFolder(folder, fingerprint(problem, bandwidths, *starts, options))
             candidates, used = search_until_populated(
                 problem,
-                bandwidths or default_bandwidths(problem.data.frames, problem.scale).tolist(),
+                bandwidths,
                 starts,
-                selection=self.selection,
-                seed=int(rng.integers(2**63)),
-                gap=gap,
+                **options,
                 halving=self._halving(),
                 n_jobs=n_jobs,
+                journal=journal,
                 report=lambda share: bar(max(0, int(100 * share) - int(bar.progress_bar.n))),
             )
         self._keep(self._model_of(problem, candidates), [*notes, *_doubts(candidates, settings, used)])

@@ -95,8 +95,20 @@ class Contents:
 
 
 def save_model(model: StateModel, path: str | os.PathLike[str]) -> None:
-    """Write a model file, under a temporary name first, so that no half file is left behind."""
-    target, data = Path(path), _archive(model)
+    """Write a model file."""
+    kind, contents = type(model).__name__, model._contents()
+    contents = Contents(contents.settings, {name: _plain(array) for name, array in contents.arrays.items()})
+    try:
+        # What could not be read back is not written.
+        _model_class(kind)._from_contents(contents)
+    except ModelFileError as error:
+        raise ModelFileError(f"this model cannot be saved: {error}") from error
+    write_contents(kind, contents, path, "the model")
+
+
+def write_contents(kind: str, contents: Contents, path: str | os.PathLike[str], what: str) -> None:
+    """Write a file, under a temporary name first, so that no half file is left behind."""
+    target, data = Path(path), _archive(kind, contents)
     # Neither guessable nor longer than the name that was asked for may be.
     partial = target.parent / f".{uuid.uuid4().hex}.part"
     try:
@@ -107,23 +119,16 @@ def save_model(model: StateModel, path: str | os.PathLike[str]) -> None:
         partial.replace(target)
     except OSError as error:
         # In terms of the path that was given; the class of the error follows from its number.
-        raise OSError(error.errno, f"the model was not written ({error.strerror})", str(target)) from error
+        raise OSError(error.errno, f"{what} was not written ({error.strerror})", str(target)) from error
     finally:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
 
 
-def _archive(model: StateModel) -> bytes:
-    """Bytes of a model file; the same model gives the same bytes."""
+def _archive(kind: str, contents: Contents) -> bytes:
+    """Bytes of a file; the same contents give the same bytes."""
     import m3c_md
 
-    kind, contents = type(model).__name__, model._contents()
-    contents = Contents(contents.settings, {name: _plain(array) for name, array in contents.arrays.items()})
-    try:
-        # What could not be read back is not written.
-        _model_class(kind)._from_contents(contents)
-    except ModelFileError as error:
-        raise ModelFileError(f"this model cannot be saved: {error}") from error
     text = {
         "format": FORMAT,
         "version": VERSION,
@@ -134,8 +139,8 @@ def _archive(model: StateModel) -> bytes:
     archived = io.BytesIO()
     with zipfile.ZipFile(archived, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(_member("model.json"), json.dumps(text, indent=1))
-        for name, array in contents.arrays.items():
-            buffer = io.BytesIO()
+        for name, given in contents.arrays.items():
+            array, buffer = _plain(given), io.BytesIO()
             little_endian = array.astype(array.dtype.newbyteorder("<"), copy=False)
             np.lib.format.write_array(buffer, little_endian, version=(1, 0), allow_pickle=False)
             archive.writestr(_member(f"{name}.npy"), buffer.getvalue())
@@ -188,9 +193,8 @@ def load_model(path: str | os.PathLike[str]) -> StateModel:
     >>> again.transform([[0.05], [5.05]]).tolist() == model.transform([[0.05], [5.05]]).tolist()
     True
     """
-    data = Path(path).read_bytes()
     try:
-        kind, contents = _read(data)
+        kind, contents = read_contents(path)
         return _model_class(kind)._from_contents(contents)
     except ModelFileError as error:
         raise ModelFileError(f"{path} cannot be used: {error}; fit the model again, or save it again") from error
@@ -210,7 +214,9 @@ _DAMAGE = (
 )
 
 
-def _read(data: bytes) -> tuple[str, Contents]:
+def read_contents(path: str | os.PathLike[str]) -> tuple[str, Contents]:
+    """Kind and contents of a file; the arrays are checked when they are taken."""
+    data = Path(path).read_bytes()
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             names = _checked_names(archive.infolist(), len(data))

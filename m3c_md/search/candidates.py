@@ -22,6 +22,7 @@ from m3c_md.optimize.blocks import Rule, all_label_costs, class_sums
 from m3c_md.optimize.labels import balanced_labels, class_bounds
 from m3c_md.optimize.least_squares import least_squares_rule, second_moments
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
+from m3c_md.search.journal import Journal, NoJournal
 from m3c_md.search.local_search import SearchSettings, local_search
 from m3c_md.search.polish import polish_on_all_data
 from m3c_md.search.problem import BandwidthStart, SearchProblem
@@ -97,6 +98,7 @@ def search(
     halving: bool = True,
     n_jobs: int | None = None,
     report: Report = lambda share: None,
+    journal: Journal | None = None,
 ) -> list[Candidate]:
     """Run all candidates and return them, the winner first, then by how far they came and by score.
 
@@ -119,6 +121,8 @@ def search(
         Processes for the candidates, through joblib.
     report : callable
         Told now and then which share of the work is done.
+    journal : Journal, optional
+        Steps that are in it are not done again, and those that are done are put in.
 
     Raises
     ------
@@ -128,10 +132,13 @@ def search(
     sizes = _rung_sizes(problem.data.n_windows, halving, problem.everything is not None)
     scouts = _scouts(bandwidths) if halving else bandwidths
     trials = _first_trials(problem, scouts, starts, sizes[0][0], seed)
+    journal = NoJournal() if journal is None else journal
+    # The search may come again with labels held closer to balance: steps are told apart by that.
+    balance = f"balance {problem.settings.balance[0]:.6g}"
 
-    def optimise(some: Trials, n_windows: int, begin: float, end: float) -> list[Candidate]:
+    def optimise(some: Trials, n_windows: int, stage: str, begin: float, end: float) -> list[Candidate]:
         accuracy = TRIAL_GAP if halving else gap
-        steps = _optimise(problem, some, n_windows, selection, accuracy, n_jobs)
+        steps = _optimise(problem, some, n_windows, selection, accuracy, n_jobs, journal, f"{balance} {stage}")
         total = sum(1 + len(trial.twins) for group in some.values() for trial in group)
         done: list[Candidate] = []
         for group in steps:
@@ -139,19 +146,28 @@ def search(
             report(begin + (end - begin) * len(done) / total)
         return done
 
-    candidates = optimise(trials, sizes[0][0], 0.05, 0.5)
+    candidates = optimise(trials, sizes[0][0], "scouts", 0.05, 0.5)
     if len(scouts) < len(bandwidths):
         others = _sweep(problem, candidates, bandwidths)
         if not others:
             others = _last_resort(candidates, trials, [width for width in bandwidths if width not in scouts])
-        candidates += optimise(others, sizes[0][0], 0.5, 0.7)
+        candidates += optimise(others, sizes[0][0], "sweep", 0.5, 0.7)
     alive, ended = choose(problem, candidates, sizes[0][1])
     for rung, (n_windows, n_keep) in enumerate(sizes[1:]):
         begin, end = (0.7 + 0.2 * (rung + i) / (len(sizes) - 1) for i in (0, 1))
-        alive, out = choose(problem, optimise(_continued(alive), n_windows, begin, end), n_keep)
+        alive, out = choose(problem, optimise(_continued(alive), n_windows, f"{n_windows} windows", begin, end), n_keep)
         ended = out + ended
     report(0.9)
-    finished = _finish(problem, alive, ended, selection, gap, report)
+
+    def polish(candidate: Candidate) -> Candidate:
+        step = f"{balance} polished {candidate.start} {candidate.bandwidth!r}"
+        before = journal.found(step)
+        polished = _polish(problem, candidate, selection, gap, report) if before is None else before[0]
+        if before is None:
+            journal.keep(step, [polished])
+        return polished
+
+    finished = _finish(problem, alive, ended, polish)
     report(1.0)
     return finished
 
@@ -287,19 +303,34 @@ def _continued(candidates: list[Candidate]) -> Trials:
 
 
 def _optimise(
-    problem: SearchProblem, trials: Trials, n_windows: int, selection: Selection, gap: float, n_jobs: int | None
+    problem: SearchProblem,
+    trials: Trials,
+    n_windows: int,
+    selection: Selection,
+    gap: float,
+    n_jobs: int | None,
+    journal: Journal,
+    stage: str,
 ) -> Iterator[list[Candidate]]:
     """Local search for all trials on an equally spaced sample of windows, bandwidth by bandwidth."""
     from joblib import Parallel, delayed
+
+    groups = [(f"{stage} {bandwidth!r}", bandwidth, some) for bandwidth, some in trials.items() if some]
+    before = {step: journal.found(step) for step, _, _ in groups}
 
     chosen = equally_spaced(problem.data.n_windows, n_windows)
     problem = replace(problem, everything=None)  # a sample is all that processes need: nothing else is sent to them
     results: Iterator[list[Candidate]] = Parallel(n_jobs=n_jobs, return_as="generator")(
         delayed(_optimise_bandwidth)(problem, bandwidth, some, chosen, selection, gap)
-        for bandwidth, some in trials.items()
-        if some
+        for step, bandwidth, some in groups
+        if before[step] is None
     )
-    return results
+    for step, _, _ in groups:
+        known = before[step]
+        if known is None:
+            known = next(results)
+            journal.keep(step, known)
+        yield known
 
 
 def _optimise_bandwidth(
@@ -349,9 +380,7 @@ def _finish(
     problem: SearchProblem,
     alive: list[Candidate],
     ended: list[Candidate],
-    selection: Selection,
-    gap: float,
-    report: Report,
+    polish: Callable[[Candidate], Candidate],
 ) -> list[Candidate]:
     """Polish the best candidate on all windows to the requested gap; if it loses a state, take the next.
 
@@ -367,7 +396,7 @@ def _finish(
         if rare and candidate.standing(settings, n_windows) == Standing.RARE:
             break
         others = [c for c in others if c is not candidate]
-        polished = _polish(problem, candidate, selection, gap, report)
+        polished = polish(candidate)
         if polished.standing(settings, n_windows) == Standing.FINE:
             return [replace(polished, fate="winner"), *rare, *others]
         if polished.standing(settings, n_windows) == Standing.RARE:

@@ -1,0 +1,78 @@
+"""Candidates of a search as arrays and texts of a file: in model files, and beside them while a search goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from m3c_md.clustering.model_file import Contents
+from m3c_md.exceptions import ModelFileError
+from m3c_md.optimize.blocks import Rule
+from m3c_md.search.local_search import LocalOptimum
+from m3c_md.search.selection import Candidate
+
+
+def contents_of(candidates: Sequence[Candidate], *, labels: bool = False) -> Contents:
+    """Return what a file has to hold to give the candidates back; ``labels`` of windows are as long as the data."""
+    optima = [candidate.optimum for candidate in candidates]
+    arrays = {
+        "weights": np.array([one.rule.weights for one in optima]),
+        "bias": np.array([one.rule.bias for one in optima]),
+        "objective": np.array([one.objective for one in optima]),
+        "lower_bound": np.array([one.lower_bound for one in optima]),
+        "iterations": np.array([one.iterations for one in optima]),
+        "converged": np.array([one.converged for one in optima]),
+        "trace": np.concatenate([one.trace for one in optima]),
+        "trace_lengths": np.array([len(one.trace) for one in optima]),
+        "bandwidth": np.array([candidate.bandwidth for candidate in candidates]),
+        "score": np.array([candidate.score for candidate in candidates]),
+        "populations": np.array([candidate.populations for candidate in candidates]),
+        "metastability": np.array([candidate.metastability for candidate in candidates]),
+        "n_windows": np.array([candidate.n_windows for candidate in candidates]),
+    }
+    if labels:
+        arrays["labels"] = np.array([one.labels for one in optima])
+    return Contents({"start": [c.start for c in candidates], "fate": [c.fate for c in candidates]}, arrays)
+
+
+def candidates_of(contents: Contents, n_features: int | None = None) -> list[Candidate]:
+    """Candidates that a file holds, with the labels of their windows if it has them."""
+    weights = contents.array("weights", None, None, n_features)
+    n, n_states = weights.shape[:2]
+    bias, populations = contents.array("bias", n, n_states), contents.shares("populations", n, n_states)
+    objective, bandwidth = contents.positive("objective", n), contents.positive("bandwidth", n)
+    lower_bound, score = contents.array("lower_bound", n), contents.array("score", n)
+    # Unknown for single frames, which say nothing about time.
+    metastability = contents.array("metastability", n, finite=False)
+    iterations, n_windows = (contents.indices(name, n, below=2**53) for name in ("iterations", "n_windows"))
+    converged, trace = contents.array("converged", n, kind="b"), contents.array("trace", None)
+    trace_lengths = contents.indices("trace_lengths", n, below=len(trace) + 1)
+    starts, fates = contents.texts("start", n), contents.texts("fate", n)
+    if trace_lengths.sum() != len(trace) or n_states < 2:
+        raise ModelFileError(f"it has {n_states} states, and traces of together {len(trace)} entries")
+    labels = np.empty((n, 0), dtype=np.intp)
+    if "labels" in contents.arrays:
+        labels = contents.indices("labels", n, None, below=n_states).astype(np.intp)
+    traces = np.split(trace, np.cumsum(trace_lengths)[:-1])
+    return [
+        Candidate(
+            starts[i],
+            float(bandwidth[i]),
+            LocalOptimum(
+                Rule(weights[i], bias[i]),
+                labels[i],
+                float(objective[i]),
+                float(lower_bound[i]),
+                int(iterations[i]),
+                bool(converged[i]),
+                tuple(traces[i].tolist()),
+            ),
+            float(score[i]),
+            populations[i],
+            float(metastability[i]),
+            int(n_windows[i]),
+            fates[i],
+        )
+        for i in range(n)
+    ]
