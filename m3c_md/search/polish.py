@@ -36,6 +36,8 @@ SMOOTHING_SHARE = 0.3
 # falls faster, labels are still changing, however small the gap for those at hand.
 TOLERATED_RISE = 1e-3
 STEADY_FALL = 1e-4
+# Part of the way to where the sample leads that is gone at least.
+SHORTEST_STEP = 0.25
 # Rounds of the local search on the sample between two looks, and the share of labels that may change in the last.
 MAX_ROUNDS = 20
 STILL_LABELS = 1e-3
@@ -100,6 +102,7 @@ def polish_on_all_data(
     smoothing = _narrow_enough(sample, bounds, rule, SMOOTHING_SHARE * gap * candidate.optimum.objective)
     best: Look | None = None
     trace: list[float] = []
+    step = 1.0
     for n_looks in range(1, MAX_LOOKS + 1):
         now = look(rule, smoothing)
         report(n_looks)
@@ -107,13 +110,18 @@ def polish_on_all_data(
         if best is None or now.objective < best.objective:
             best = now
         trace.append(best.objective)
-        if now.gap <= gap and abs(before - now.objective) <= STEADY_FALL * now.objective:
+        steady = abs(before - now.objective) <= STEADY_FALL * now.objective
+        if now.gap <= gap and steady:
             best = now
             break
         if now.objective > (1.0 + TOLERATED_RISE) * best.objective:
             rule = Rule(0.5 * (rule.weights + best.rule.weights), 0.5 * (rule.bias + best.rule.bias))
             continue
-        rule = _improved(sample, bounds, now, settings, smoothing)
+        # Where nothing is gained but the gap stays, a sample leads round in circles: go a part of the way only.
+        falls = now.objective < (1.0 - STEADY_FALL) * before
+        step = min(2.0 * step, 1.0) if falls else max(0.5 * step, SHORTEST_STEP)
+        target = _improved(sample, bounds, now, settings, smoothing)
+        rule = now.rule.moved(Rule(target.weights - now.rule.weights, target.bias - now.rule.bias), step)
         if now.sums.slack > SMOOTHING_SHARE * gap * now.objective:
             smoothing *= 0.3  # from the next look on: gradients of two widths do not go together
     assert best is not None

@@ -60,7 +60,7 @@ def test_finished_steps_are_not_done_again(wells, tmp_path, monkeypatch, where, 
     several().fit(wells.frames)
     n_steps = len(done)
     done.clear()
-    for limit in range(n_steps):  # noqa: B007  (read by the function above)
+    for limit in range(n_steps):
         with pytest.raises(Stopped):
             several().fit(wells.frames, checkpoint=tmp_path / "fit")
         assert len(done) == limit

@@ -28,8 +28,7 @@ def trajectories():
     return switching([1500, 900], np.random.default_rng(0), spread=1.0)[0]
 
 
-@pytest.fixture(scope="module")
-def case(trajectories):
+def case_of(trajectories):
     """A problem, all its data as a source, and a candidate found on a tenth of the windows."""
     problem = problem_of(trajectories, 3, n_features=24)
     chosen = np.arange(0, problem.data.n_windows, 10)
@@ -38,6 +37,11 @@ def case(trajectories):
     optimum = local_search(blocks, wells[problem.data.windows[0, chosen]], problem.settings, gap=1e-2)
     candidate = judge(problem, "wells", BANDWIDTH, blocks, optimum, "class-averaged")
     return replace(problem, everything=LocalSource(trajectories, 1)), candidate
+
+
+@pytest.fixture(scope="module")
+def case(trajectories):
+    return case_of(trajectories)
 
 
 def in_memory(problem, rule):
@@ -69,6 +73,16 @@ def test_any_gap_that_is_asked_for_is_reached(case, gap):
     assert polished.optimum.gap <= gap
     assert polished.score == polished.optimum.objective
     assert polished.optimum.objective <= in_memory(problem, polished.optimum.rule).optimum.objective * (1.0 + gap)
+
+
+@pytest.mark.parametrize("seed", [1, 3, 4, 5])
+def test_a_small_sample_does_not_lead_round_in_circles(seed, monkeypatch):
+    """Full steps do here: twenty looks, and then all windows have to be brought into memory."""
+    problem, candidate = case_of(switching([1500, 900], np.random.default_rng(seed), spread=1.0)[0])
+    monkeypatch.setattr("m3c_md.search.polish.local_search", lambda *_, **__: pytest.fail("the looks missed the gap"))
+    polished = polish_on_all_data(problem, problem.everything, candidate, "class-averaged", 1e-2, 800)
+    assert polished.optimum.gap <= 1e-2
+    assert polished.optimum.iterations <= 15
 
 
 def test_the_certificate_is_one_for_the_labels_of_the_rule(case):
