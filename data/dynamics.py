@@ -93,7 +93,7 @@ DEFAULTS = {
         seed=30_000,
     ),
 }
-DEFAULT_N_TRAJECTORIES = {"alanine-dipeptide": 20, "deca-alanine": 6}
+DEFAULT_N_TRAJECTORIES = {"alanine-dipeptide": 20, "deca-alanine": 10}
 
 
 _BORN_RADII_NM = {"H": 0.12, "C": 0.17, "N": 0.155, "O": 0.15}
