@@ -107,8 +107,12 @@ def save_model(model: StateModel, path: str | os.PathLike[str]) -> None:
 
 
 def write_contents(kind: str, contents: Contents, path: str | os.PathLike[str], what: str) -> None:
+    """Write contents to a file in the layout of model files."""
+    write_atomically(_archive(kind, contents), Path(path), what)
+
+
+def write_atomically(data: bytes, target: Path, what: str) -> None:
     """Write a file, under a temporary name first, so that no half file is left behind."""
-    target, data = Path(path), _archive(kind, contents)
     # Neither guessable nor longer than the name that was asked for may be.
     partial = target.parent / f".{uuid.uuid4().hex}.part"
     try:

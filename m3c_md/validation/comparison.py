@@ -12,6 +12,7 @@ import numpy as np
 from deeptime.util.callbacks import ProgressCallback
 from numpy.typing import NDArray
 
+from m3c_md.clustering.checkpoint import check_checkpoint
 from m3c_md.clustering.face import StateEstimator, StateModel
 from m3c_md.exceptions import DegenerateSolutionError, InputError, M3CWarning, ShortTrajectoryWarning
 from m3c_md.inputs import (
@@ -25,7 +26,8 @@ from m3c_md.inputs import (
     check_random_state,
     check_string,
 )
-from m3c_md.validation.methods import METHODS, Fit, as_list, build_methods, fit_and_judge
+from m3c_md.validation.kept_fits import KeptFits, found_or_fitted
+from m3c_md.validation.methods import METHODS, Fit, as_list, build_methods
 from m3c_md.validation.splits import Split, check_disjoint, check_repeated, groups, hold_out, long_trajectories
 from m3c_md.validation.timescales import ImpliedTimescales, implied_timescales, usable_lagtimes
 from m3c_md.validation.transitions import Note
@@ -139,6 +141,7 @@ def compare(
     random_state: Any = None,
     n_jobs: int | None = None,
     progress: Any = None,
+    checkpoint: Any = None,
 ) -> Comparison:
     """Fit several methods and judge them on trajectories that they have not seen.
 
@@ -172,6 +175,9 @@ def compare(
         Processes over which the fits are spread; all cores by default.
     progress : optional
         A progress bar class such as ``tqdm.tqdm``.
+    checkpoint : path, optional
+        Folder in which every finished fit is kept. The same comparison with the same folder goes on where it was
+        stopped, by whatever; remove the folder when you have the result. Needs a number as ``random_state``.
 
     Returns
     -------
@@ -201,14 +207,16 @@ def compare(
         warnings.warn(message, category, stacklevel=2)
     messages = [*(message for message, _ in notes), *([fewer] if fewer else []), *(message for message, _ in too_long)]
     time_step, time_unit = check_positive("dt", dt), check_string("unit", unit)
+    folder = check_checkpoint(checkpoint, random_state)
     seed = int(check_random_state(random_state).integers(2**63))
     jobs = check_jobs(n_jobs)
     check_progress(progress)
 
     # The models themselves can be judged on test data of their own only; held-out splits take other fits.
     runs = splits if test is not None else [Split(data, {}), *splits]
+    kept = None if folder is None else KeptFits.of(folder, [*data, *judges], lagtime, seed)
     with ProgressCallback(progress, "compare", len(runs) * len(estimators)) as bar:
-        fits = _fit_all(runs, estimators, lagtime, seed, jobs, bar)
+        fits = _fit_all(runs, estimators, lagtime, seed, jobs, bar, kept)
     whole = {name: fits[name][0] for name in estimators}
     models = {name: fit.model for name, fit in whole.items() if fit.model is not None}
     if not models:
@@ -250,14 +258,20 @@ def _usable(lagtimes: Any, evaluated: list[FloatArray]) -> tuple[list[int], list
 
 
 def _fit_all(
-    runs: list[Split], estimators: dict[str, StateEstimator], lagtime: int, seed: int, n_jobs: int | None, bar: Any
+    runs: list[Split],
+    estimators: dict[str, StateEstimator],
+    lagtime: int,
+    seed: int,
+    n_jobs: int | None,
+    bar: Any,
+    kept: KeptFits | None,
 ) -> dict[str, list[Fit]]:
     """Every method on every split."""
     from joblib import Parallel, delayed
 
     keys = [(name, i) for i in range(len(runs)) for name in estimators]
     results: Iterator[Fit] = Parallel(n_jobs=-1 if n_jobs is None else n_jobs, return_as="generator")(
-        delayed(fit_and_judge)(name, estimators[name], runs[i], lagtime, (seed, i)) for name, i in keys
+        delayed(found_or_fitted)(name, estimators[name], runs[i], lagtime, (seed, i), kept) for name, i in keys
     )
     fits: dict[str, list[Fit]] = {name: [] for name in estimators}
     for (name, _), fit in zip(keys, results, strict=True):

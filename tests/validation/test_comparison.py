@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 from typing import Any, ClassVar
 
 import matplotlib
@@ -19,10 +23,11 @@ from m3c_md.exceptions import (
     InputError,
     LagtimeWarning,
     M3CWarning,
+    ModelFileError,
     ShortTrajectoryWarning,
     SolverError,
 )
-from m3c_md.validation import Comparison, comparison, implied_timescales
+from m3c_md.validation import Comparison, implied_timescales, kept_fits
 from m3c_md.validation.methods import METHODS, Fit, fit_and_judge
 from m3c_md.validation.splits import Split
 from tests.conftest import hidden_markov_wells
@@ -85,7 +90,7 @@ def fitted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Split]]:
         seen.append((name, split))
         return fit_and_judge(name, estimator, split, lagtime, seed)
 
-    monkeypatch.setattr(comparison, "fit_and_judge", record)
+    monkeypatch.setattr(kept_fits, "fit_and_judge", record)
     return seen
 
 
@@ -457,7 +462,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_before_anything_is_fitted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     changes, message = REFUSED[name]
-    monkeypatch.setattr(comparison, "fit_and_judge", lambda *_: pytest.fail("something was fitted"))
+    monkeypatch.setattr(kept_fits, "fit_and_judge", lambda *_: pytest.fail("something was fitted"))
     with pytest.raises(InputError, match=message):
         quick(**changes)
 
@@ -527,3 +532,88 @@ class TestShown:
         assert result == result
         assert result != quick(TRAJS[:2], methods="k-medoids", lagtimes=1)
         assert result in {result}
+
+
+class TestCheckpoint:
+    def test_finished_fits_are_not_done_again(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        expected = quick(lagtimes=1)
+        done: list[str] = []
+
+        def watched(name: str, *arguments: Any) -> Fit:
+            if len(done) == limit:
+                raise KeyboardInterrupt
+            fit = fit_and_judge(name, *arguments)
+            done.append(name)
+            return fit
+
+        monkeypatch.setattr(kept_fits, "fit_and_judge", watched)
+        for limit in range(8):
+            with pytest.raises(KeyboardInterrupt):
+                quick(lagtimes=1, checkpoint=tmp_path)
+            assert len(done) == limit
+        limit = 8
+        assert_same(quick(lagtimes=1, checkpoint=tmp_path), expected)
+        again = quick(lagtimes=1, checkpoint=tmp_path)
+        assert len(done) == 8
+        assert_same(again, expected)
+        # Times are those of the fits, not of reading them.
+        files = [json.loads(path.read_text()) for path in tmp_path.glob("*.json")]
+        assert sorted(again.splits["seconds"].unique()) == sorted(
+            file["seconds"] for file in files if file["judgements"]
+        )
+
+    def test_methods_that_failed_are_not_tried_again(self, tmp_path: Path, fitted: list[Any]) -> None:
+        few = [np.repeat([[0.0, 0.0], [1.0, 1.0], [2.0, 0.0]], 40, axis=0) for _ in range(2)]
+        few[1] = few[1] + 1e-3
+        few[1][:] = few[1][0]  # two states only where the other is held out
+        first = quick(few, methods=("k-medoids", "pcca+"), lagtimes=1, n_microstates=3, checkpoint=tmp_path)
+        assert "failed" in " ".join(first.table["warnings"])
+        n_fits = len(fitted)
+        assert_same(quick(few, methods=("k-medoids", "pcca+"), lagtimes=1, n_microstates=3, checkpoint=tmp_path), first)
+        assert len(fitted) == n_fits
+
+    def test_killed_in_between(self, tmp_path: Path) -> None:
+        np.savez(tmp_path / "data.npz", *TRAJS)
+        code = """
+import os, random, signal, sys, time
+import numpy as np
+from m3c_md import compare
+
+data = list(np.load(sys.argv[1]).values())
+options = dict(methods=("pcca+", "k-medoids"), n_microstates=20, n_jobs=1, random_state=0, lagtimes=1)
+
+def run():
+    compare(data, 3, checkpoint=sys.argv[2], **options)
+
+compare(data, 2, **options)  # loaded and compiled, as the forks are then
+delays = random.Random(3)
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        run()
+        os._exit(0)
+    time.sleep(delays.uniform(0.0, 0.03))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+run()
+"""
+        kept = tmp_path / "kept"
+        command = [sys.executable, "-W", "ignore", "-c", code, tmp_path / "data.npz", kept]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        assert done.returncode == 0, done.stderr
+        assert len(list(kept.glob("*.json"))) == 8
+        assert_same(quick(lagtimes=1, checkpoint=kept), quick(lagtimes=1))
+
+    def test_refused(self, tmp_path: Path) -> None:
+        quick(lagtimes=1, checkpoint=tmp_path)
+        changes: list[dict[str, Any]] = [{"random_state": 1}, {"lagtime": 2}, {"trajs": [x + 1e-9 for x in TRAJS]}]
+        for change in changes:
+            with pytest.raises(InputError, match="comparison of other data or with other settings; remove the folder"):
+                quick(**{"lagtimes": 1, "checkpoint": tmp_path, **change})
+        with pytest.raises(InputError, match=r"random_state=None .* give a whole number"):
+            quick(random_state=None, checkpoint=tmp_path)
+        text = next(tmp_path.glob("*.json"))
+        for damage in ("", "[]", '{"comparison": 3}'):
+            text.write_text(damage)
+            with pytest.raises(ModelFileError, match=r"json is no finished fit of a comparison \(.*\); remove it"):
+                quick(lagtimes=1, checkpoint=tmp_path)

@@ -1,0 +1,102 @@
+"""Fits of a comparison in files, so that one that was stopped goes on where it was."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from m3c_md.clustering.face import StateEstimator
+from m3c_md.clustering.model_file import load_model, write_atomically
+from m3c_md.exceptions import InputError, ModelFileError
+from m3c_md.validation.methods import Fit, Judgement, fit_and_judge
+from m3c_md.validation.splits import Split
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class KeptFits:
+    """Folder with a model file and a JSON text for every finished fit; the text is written last.
+
+    Attributes
+    ----------
+    folder : Path
+    comparison : str
+        Fingerprint of data and random numbers, the same in all texts.
+    """
+
+    folder: Path
+    comparison: str
+
+    @classmethod
+    def of(cls, folder: Path, trajectories: Sequence[FloatArray], *options: Any) -> KeptFits:
+        """Folder of the comparison with these data and options, made if it is not there."""
+        digest = hashlib.sha256(repr((options, [x.shape for x in trajectories])).encode())
+        for x in trajectories:
+            digest.update(np.ascontiguousarray(x).tobytes())
+        folder.mkdir(parents=True, exist_ok=True)
+        return cls(folder, digest.hexdigest())
+
+    def found(self, name: str, estimator: StateEstimator, run: int) -> Fit | None:
+        """Fit that was finished before, None if it was not."""
+        text, model = self._paths(name, run)
+        if not text.exists():
+            return None
+        try:
+            kept = json.loads(text.read_text(encoding="utf-8"))
+            of_this = kept["comparison"] == self.comparison and kept["estimator"] == repr(estimator.get_params())
+            judged = {
+                held_out: Judgement(float(quality), np.array(timescales, dtype=np.float64))
+                for held_out, (quality, timescales) in kept["judgements"].items()
+            }
+            fit = Fit(None if kept["error"] else load_model(model), float(kept["seconds"]), judged, str(kept["error"]))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ModelFileError(f"{text} is no finished fit of a comparison ({error!s:.200}); remove it") from error
+        if not of_this:
+            raise InputError(
+                f"checkpoint={str(self.folder)!r} belongs to a comparison of other data or with other settings; remove "
+                "the folder, or give another one"
+            )
+        return fit
+
+    def keep(self, name: str, estimator: StateEstimator, run: int, fit: Fit) -> None:
+        """Write the model and then, when that is safe, the text that says so."""
+        text, model = self._paths(name, run)
+        if fit.model is not None:
+            fit.model.save(model)
+        kept = {
+            "comparison": self.comparison,
+            "estimator": repr(estimator.get_params()),
+            "seconds": fit.seconds,
+            "error": fit.error,
+            "judgements": {
+                held_out: [judged.metastability, judged.timescales.tolist()]
+                for held_out, judged in fit.judgements.items()
+            },
+        }
+        write_atomically(json.dumps(kept, indent=1).encode("utf-8"), text, "a checkpoint")
+
+    def _paths(self, name: str, run: int) -> tuple[Path, Path]:
+        stem = f"{re.sub(r'[^A-Za-z0-9+-]', '_', name)}_{run}"
+        return self.folder / f"{stem}.json", self.folder / f"{stem}.m3c"
+
+
+def found_or_fitted(
+    name: str, estimator: StateEstimator, split: Split, lagtime: int, seed: tuple[int, int], kept: KeptFits | None
+) -> Fit:
+    """Fit and judge an estimator unless that was done before."""
+    if kept is None:
+        return fit_and_judge(name, estimator, split, lagtime, seed)
+    found = kept.found(name, estimator, seed[1])
+    if found is None:
+        found = fit_and_judge(name, estimator, split, lagtime, seed)
+        kept.keep(name, estimator, seed[1], found)
+    return found
