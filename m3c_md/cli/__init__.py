@@ -37,7 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(options)
     except KeyboardInterrupt as interrupt:
-        return _failed(f"interrupted; {str(interrupt) or 'files already written are complete'}", 130)
+        checkpoint = getattr(options, "checkpoint", None)
+        more = "" if checkpoint is None else f"; the same command goes on from {checkpoint}"
+        return _failed(f"interrupted; {str(interrupt) or 'files already written are complete'}{more}", 130)
 
 
 def _run(options: argparse.Namespace) -> int:

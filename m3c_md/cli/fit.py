@@ -8,7 +8,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from m3c_md.cli.console import Console, silent_standard_output
-from m3c_md.cli.output import OutputFolder, add_output_options
+from m3c_md.cli.output import OutputFolder, add_checkpoint_option, add_output_options
 from m3c_md.cli.report import data_lines, draw_ramachandran, report_text
 from m3c_md.cli.trajectories import Trajectories, add_data_options, load_trajectories, time_step, whole_number
 
@@ -51,6 +51,7 @@ def add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.add_argument(
         "--structures", type=whole_number(0), default=10, metavar="N", help="PDB models per state (default: 10)"
     )
+    add_checkpoint_option(parser)
     add_output_options(parser)
     parser.set_defaults(run=run_fit)
 
@@ -69,7 +70,7 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
         for line in data_lines(data):
             console.say(line)
         estimator = M3C(options.n_states, options.lag, random_state=options.seed, n_jobs=options.jobs, progress=tqdm)
-        model = estimator.fit_fetch(data.features)
+        model = estimator.fit_fetch(data.features, checkpoint=options.checkpoint)
         dtrajs = model.transform(data.features)
         write_labels(folder, data, dtrajs)
         folder.text(FEATURES, data.settings.to_json())

@@ -33,6 +33,16 @@ def add_output_options(parser: argparse.ArgumentParser, default: Path | None = N
     group.add_argument("--json", action="store_true", help="print one JSON object; all else goes to standard error")
 
 
+def add_checkpoint_option(parser: argparse.ArgumentParser) -> None:
+    """Where a long command keeps what it has done."""
+    parser.add_argument(
+        "--checkpoint",
+        type=Path,
+        metavar="FOLDER",
+        help="keep finished steps here; the same command goes on from them after a stop",
+    )
+
+
 class OutputFolder:
     """Folder that a command writes to; to be used as a context.
 

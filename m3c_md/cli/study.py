@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from m3c_md.cli.console import Console
-from m3c_md.cli.output import OutputFolder, add_output_options
+from m3c_md.cli.output import OutputFolder, add_checkpoint_option, add_output_options
 from m3c_md.cli.report import data_lines, draw_ramachandran, report_text, table_lines, warn_of_methods
 from m3c_md.cli.trajectories import Trajectories, add_data_options, load_trajectories, time_step, whole_number
 
@@ -59,6 +59,7 @@ def add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         metavar="N",
         help="numbers of microstates of PCCA+ (default: 50 100 200)",
     )
+    add_checkpoint_option(parser)
     add_output_options(parser)
     parser.set_defaults(run=run_compare)
 
@@ -106,6 +107,7 @@ def run_compare(options: argparse.Namespace, console: Console) -> int:
             random_state=options.seed,
             n_jobs=options.jobs,
             progress=tqdm,
+            checkpoint=options.checkpoint,
         )
         for message in comparison.messages:
             console.warn(message)

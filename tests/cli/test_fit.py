@@ -115,8 +115,23 @@ class TestInterrupt:
         assert "interrupted; nothing was written" in capsys.readouterr().err
         assert not (tmp_path / "new").exists()
 
+    def test_with_a_checkpoint_the_same_command_goes_on(self, arrays, tmp_path, capsys, monkeypatch):
+        command = ["fit", *arrays, "--n-states", "2", "--checkpoint", str(tmp_path / "steps"), "--out"]
+        with monkeypatch.context() as patch:
+            patch.setattr("m3c_md.search.candidates._polish", interrupt)
+            assert main([*command, str(tmp_path / "new")]) == 130
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert last == f"m3c-md: interrupted; nothing was written; the same command goes on from {tmp_path / 'steps'}"
+        steps = names_in(tmp_path / "steps")
+        assert steps
+        assert main([*command, str(tmp_path / "new")]) == 0
+        assert set(steps) < set(names_in(tmp_path / "steps"))
+        assert main(["fit", *arrays, "--n-states", "2", "--out", str(tmp_path / "other")]) == 0
+        for name in ("model.m3c", "labels/x0.npy"):
+            assert (tmp_path / "new" / name).read_bytes() == (tmp_path / "other" / name).read_bytes()
+
     def test_later_what_was_finished_stays_and_is_named(self, arrays, three_state_model, tmp_path, capsys, monkeypatch):
-        monkeypatch.setattr("m3c_md.clustering.m3c.M3C.fit_fetch", lambda *_: three_state_model)
+        monkeypatch.setattr("m3c_md.clustering.m3c.M3C.fit_fetch", lambda *_, **__: three_state_model)
         monkeypatch.setattr("m3c_md.plots.plot_search", interrupt)
         assert main(["fit", *arrays, "--n-states", "3", "--out", str(tmp_path)]) == 130
         finished = ["features.json", "implied_timescales.png", "labels/x0.npy", "labels/x1.npy", "model.m3c"]

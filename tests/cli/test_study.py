@@ -41,6 +41,16 @@ def test_compare(molecule, tmp_path, capsys):
     assert splits.groupby("method")["Q"].mean().to_dict() == pytest.approx(table["Q"].to_dict())
 
 
+def test_compare_keeps_finished_fits(arrays, tmp_path, monkeypatch):
+    command = ["compare", *arrays, "--n-states", "2", "--methods", "k-medoids", "--jobs", "1"]
+    command += ["--checkpoint", str(tmp_path / "fits"), "--out"]
+    assert main([*command, str(tmp_path / "one")]) == 0
+    assert len(list((tmp_path / "fits").glob("*.json"))) == 3
+    monkeypatch.setattr("m3c_md.validation.kept_fits.fit_and_judge", lambda *_: pytest.fail("fitted again"))
+    assert main([*command, str(tmp_path / "two")]) == 0
+    assert (tmp_path / "one" / "table.csv").read_text() == (tmp_path / "two" / "table.csv").read_text()
+
+
 def test_compare_knows_the_methods_of_the_package(arrays, tmp_path, capsys):
     assert METHODS == REAL_METHODS
     with pytest.raises(SystemExit):
