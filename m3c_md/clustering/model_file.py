@@ -8,7 +8,6 @@ and texts). The arrays of each kind are those that the class names in its ``_con
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import math
@@ -16,14 +15,13 @@ import os
 import re
 import reprlib
 import struct
-import uuid
 import zipfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from m3c_md.disk import checked_path, writing
 from m3c_md.exceptions import ModelFileError
 
 if TYPE_CHECKING:
@@ -96,21 +94,9 @@ class Contents:
 
 def save_model(model: StateModel, path: str | os.PathLike[str]) -> None:
     """Write a model file, under a temporary name first, so that no half file is left behind."""
-    target, data = Path(path), _archive(model)
-    # Neither guessable nor longer than the name that was asked for may be.
-    partial = target.parent / f".{uuid.uuid4().hex}.part"
-    try:
-        with partial.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(target)
-    except OSError as error:
-        # In terms of the path that was given; the class of the error follows from its number.
-        raise OSError(error.errno, f"the model was not written ({error.strerror})", str(target)) from error
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
+    target, data = checked_path("path", path), _archive(model)
+    with writing(target, "the model") as partial, partial.open("xb") as file:
+        file.write(data)
 
 
 def _archive(model: StateModel) -> bytes:
@@ -178,8 +164,7 @@ def load_model(path: str | os.PathLike[str]) -> StateModel:
     Examples
     --------
     >>> import tempfile
-    >>> from pathlib import Path
-    >>> import numpy as np
+    >>>     >>> import numpy as np
     >>> from m3c_md import KMedoids, load_model
     >>> model = KMedoids(2, random_state=0).fit_fetch([[0.0], [0.1], [5.0], [5.1]])
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -188,7 +173,7 @@ def load_model(path: str | os.PathLike[str]) -> StateModel:
     >>> again.transform([[0.05], [5.05]]).tolist() == model.transform([[0.05], [5.05]]).tolist()
     True
     """
-    data = Path(path).read_bytes()
+    data = checked_path("path", path).read_bytes()
     try:
         kind, contents = _read(data)
         return _model_class(kind)._from_contents(contents)
