@@ -3,7 +3,8 @@
 A file is an uncompressed zip archive with ``model.json`` and one ``NAME.npy`` for each array: little-endian float64 or
 int64, or bool, in C order. `numpy.load` opens it. ``model.json`` holds ``format`` ("m3c_md model"), ``version`` (of
 this layout, 1), ``package`` (the version that wrote it), ``kind`` (the class of the model) and ``settings`` (numbers
-and texts). The arrays of each kind are those that the class names in its ``_contents``.
+and texts; ``columns`` only if the columns had names). The arrays of each kind are those that the class names in its
+``_contents``.
 """
 
 from __future__ import annotations
@@ -164,7 +165,8 @@ def load_model(path: str | os.PathLike[str]) -> StateModel:
     Examples
     --------
     >>> import tempfile
-    >>>     >>> import numpy as np
+    >>> from pathlib import Path
+    >>> import numpy as np
     >>> from m3c_md import KMedoids, load_model
     >>> model = KMedoids(2, random_state=0).fit_fetch([[0.0], [0.1], [5.0], [5.1]])
     >>> with tempfile.TemporaryDirectory() as folder:
