@@ -122,12 +122,13 @@ def read_run(folder: Path | str) -> MolecularData:
     folder : path
         What ``--out`` was.
     """
+    from m3c_md.disk import checked_path
     from m3c_md.exceptions import InputError
     from m3c_md.features import DihedralFeaturizer
 
     from .simulate import SETTINGS, TOPOLOGY, read_settings
 
-    folder = Path(folder)
+    folder = checked_path("folder", folder)
     if not (folder / SETTINGS).is_file():
         raise InputError(f"{folder} has no {SETTINGS}; give a folder that m3c-md simulate has written to")
     files = _finished(folder)
@@ -135,7 +136,7 @@ def read_run(folder: Path | str) -> MolecularData:
         raise InputError(f"{folder} has no finished trajectory; run m3c-md simulate again, it goes on where it was")
     settings = read_settings(folder)
     names = DihedralFeaturizer(sincos=False).describe(folder / TOPOLOGY)
-    angles = [np.load(file, allow_pickle=False) for file in files]
+    angles = [_read_angles(file, len(names)) for file in files]
     return MolecularData(folder, angles, list(names), settings.spacing, "ps", settings.temperature)
 
 
@@ -143,3 +144,19 @@ def _finished(folder: Path) -> list[Path]:
     """Files of angles, in the order of the trajectories' numbers."""
     files = folder.glob(f"traj_*{DIHEDRALS}")
     return sorted(files, key=lambda path: (len(path.name), path.name))
+
+
+def _read_angles(file: Path, n_angles: int) -> NDArray[np.float32]:
+    """Angles of one trajectory, of which there must be as many as the topology has."""
+    from m3c_md.disk import read_array
+    from m3c_md.exceptions import InputError
+
+    angles = read_array(file)
+    if angles.dtype != np.float32 or angles.ndim != 2 or angles.shape[1] != n_angles or len(angles) == 0:
+        raise InputError(
+            f"{file} has dtype {angles.dtype} and shape {angles.shape}, not float32 and (n_frames, {n_angles}); it "
+            "does not belong to this run, remove it"
+        )
+    if not np.isfinite(angles).all():
+        raise InputError(f"{file} holds angles that are not finite; remove it and run m3c-md simulate again")
+    return angles.astype(np.float32, copy=False)

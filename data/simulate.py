@@ -17,11 +17,11 @@ The folders of the package's own data are such runs, from which most coordinates
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
 import math
-import os
 import shutil
 import signal
 import tempfile
@@ -33,6 +33,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+from m3c_md.disk import writing
 
 from .dynamics import (
     PhaseSpacePoint,
@@ -165,10 +167,8 @@ def finish_trajectory(settings: Settings, folder: Path, trajectory: int) -> None
     if joined.n_frames != settings.n_frames:
         raise ValueError(f"{parts} holds {joined.n_frames} frames, not {settings.n_frames}; remove it and run again")
     write_xtc(folder / f"traj_{trajectory:02d}.xtc", joined.xyz, 0, settings)
-    path = dihedrals_path(folder, trajectory)
-    temporary = path.with_name(f"writing_{path.name}")
-    np.save(temporary, DihedralFeaturizer(sincos=False, periodic=False).transform(joined))
-    os.replace(temporary, path)
+    with _writing(dihedrals_path(folder, trajectory)) as temporary:
+        np.save(temporary, DihedralFeaturizer(sincos=False, periodic=False).transform(joined))
     shutil.rmtree(parts)
 
 
@@ -185,6 +185,11 @@ def _prepared(settings: Settings) -> tuple[openmm.System, dict[str, FloatArray]]
 
 
 # --- files -------------------------------------------------------------------------------------------------------
+
+
+def _writing(path: Path) -> contextlib.AbstractContextManager[Path]:
+    """Write by way of a temporary file, always of the same name: what a killed run leaves is used up by the next."""
+    return writing(path, path.name, temporary=path.with_name(f"writing_{path.name}"))
 
 
 def parts_path(folder: Path, trajectory: int) -> Path:
@@ -212,16 +217,15 @@ def write_xtc(path: Path, frames: npt.NDArray[np.float32], first_frame: int, set
 
     Frame ``i`` of a trajectory has time ``i * spacing``.
     """
-    temporary = path.with_name(f"writing_{path.name}")
     numbers = np.arange(first_frame, first_frame + len(frames), dtype=np.int32)
     times = (numbers * settings.spacing).astype(np.float32)
-    if str(temporary).isascii():
-        _write_xtc(temporary, frames, times, numbers * settings.steps_per_frame)
-    else:  # mdtraj's XTC files know ASCII paths only
-        with tempfile.TemporaryDirectory() as elsewhere:
-            _write_xtc(Path(elsewhere) / "frames.xtc", frames, times, numbers * settings.steps_per_frame)
-            shutil.copyfile(Path(elsewhere) / "frames.xtc", temporary)
-    os.replace(temporary, path)
+    with _writing(path) as temporary:
+        if str(temporary).isascii():
+            _write_xtc(temporary, frames, times, numbers * settings.steps_per_frame)
+        else:  # mdtraj's XTC files know ASCII paths only
+            with tempfile.TemporaryDirectory() as elsewhere:
+                _write_xtc(Path(elsewhere) / "frames.xtc", frames, times, numbers * settings.steps_per_frame)
+                shutil.copyfile(Path(elsewhere) / "frames.xtc", temporary)
 
 
 def _write_xtc(
@@ -239,17 +243,15 @@ def write_topology(path: Path, settings: Settings) -> None:
 
     start = settings.starts[0]
     topology: app.Topology = build_peptide(settings.n_alanines, settings.capped, start)[0]
-    temporary = path.with_name(f"writing_{path.name}")
-    with temporary.open("w") as file:
-        app.PDBFile.writeFile(topology, _prepared(settings)[1][start] * 10.0, file)
-    os.replace(temporary, path)
+    positions = _prepared(settings)[1][start] * 10.0
+    with _writing(path) as temporary, temporary.open("w") as file:
+        app.PDBFile.writeFile(topology, positions, file)
 
 
 def write_checkpoint(path: Path, n_chunks: int, point: PhaseSpacePoint) -> None:
     """Save the end of chunk ``n_chunks``."""
-    temporary = path.with_name(f"writing_{path.name}")
-    np.savez(temporary, n_chunks=n_chunks, positions=point.positions, velocities=point.velocities)
-    os.replace(temporary, path)
+    with _writing(path) as temporary:
+        np.savez(temporary, n_chunks=n_chunks, positions=point.positions, velocities=point.velocities)
 
 
 def read_checkpoint(path: Path) -> tuple[int, PhaseSpacePoint]:
@@ -260,21 +262,26 @@ def read_checkpoint(path: Path) -> tuple[int, PhaseSpacePoint]:
 
 def read_settings(folder: Path) -> Settings:
     """Read what a run was made with."""
+    from m3c_md.exceptions import InputError
+
     path = folder / SETTINGS
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        return Settings(**{**content, "starts": tuple(content["starts"])})
-    except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"{path} was not written by m3c-md simulate; choose another folder") from error
+        settings = Settings(**{**content, "starts": tuple(content["starts"])})
+        numbers = [settings.temperature, settings.spacing]
+        if not all(isinstance(number, int | float) and 0.0 < number < math.inf for number in numbers):
+            raise ValueError(f"temperature and spacing are {numbers}")
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise InputError(f"{path} was not written by m3c-md simulate; choose another folder") from error
+    return settings
 
 
 def check_settings(folder: Path, settings: Settings) -> None:
     """Write the settings into a new folder; raise if the folder was made with others."""
     path = folder / SETTINGS
     if not path.exists():
-        temporary = path.with_name(f"writing_{SETTINGS}")
-        temporary.write_text(json.dumps(dataclasses.asdict(settings), indent=2) + "\n", encoding="utf-8")
-        os.replace(temporary, path)
+        with _writing(path) as temporary:
+            temporary.write_text(json.dumps(dataclasses.asdict(settings), indent=2) + "\n", encoding="utf-8")
         return
     old, new = dataclasses.asdict(read_settings(folder)), dataclasses.asdict(settings)
     differing = {key: (old[key], new[key]) for key in new if old[key] != new[key]}

@@ -40,7 +40,11 @@ class AmbiguousSolutionWarning(M3CWarning):
 
 
 class RareStateWarning(M3CWarning):
-    """A state has fewer frames than the balance asks for."""
+    """A state has fewer frames than the balance asks for, or than 1 % where there is none."""
+
+
+class UnrelatedPairWarning(M3CWarning):
+    """A tuple of two arrays was read as frames and those a lag time later, but the two look unrelated."""
 
 
 class OverlappingStatesWarning(M3CWarning):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence, Set, ValuesView
+from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
@@ -31,17 +33,21 @@ def as_trajectory(data: Any, name: str = "data", first: int = 0) -> FloatArray:
         )
     if np.ma.isMaskedArray(data):
         raise InputError(f"{name} is a masked array, and masked frames have no state; drop or fill them first")
+    if isinstance(data, bytes | bytearray | memoryview):
+        raise InputError(f"{name} is a {type(data).__name__}; give an array (n_frames, n_columns)")
     try:
         array = np.asarray(data)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise InputError(f"{name} cannot be read as an array ({error}); give a (n_frames, n_columns) array") from error
     if array.dtype.kind not in "fiub":
-        raise InputError(
-            f"{name} has dtype {array.dtype}, but numbers are needed; convert it to a float array of shape "
-            "(n_frames, n_columns)"
-        )
+        raise InputError(_no_numbers_message(data, array, name))
     if array.ndim == 1:
         array = array[:, None]
+    if array.ndim == 3:
+        raise InputError(
+            f"{name} has shape {array.shape}; reshape it to (n_frames, n_columns), or give list(...) of it if these "
+            "are trajectories of one length (a step before in a pipeline may have stacked them: fit it by itself)"
+        )
     if array.ndim != 2:
         raise InputError(f"{name} has shape {array.shape}; reshape it to (n_frames, n_columns)")
     if 0 in array.shape:
@@ -57,6 +63,22 @@ def as_trajectory(data: Any, name: str = "data", first: int = 0) -> FloatArray:
             "such frames"
         )
     return trajectory
+
+
+def _no_numbers_message(data: Any, array: NDArray[Any], name: str) -> str:
+    """Say what was given in place of numbers, and what to do about it."""
+    if hasattr(data, "toarray"):
+        return f"{name} is sparse ({type(data).__name__}); give its method toarray() instead"
+    if isinstance(data, os.PathLike):
+        return f"{name} is the path {str(data)!r:.60}; read it first, e.g. with numpy.load or DihedralFeaturizer.load"
+    if isinstance(data, Iterator | Set | ValuesView):
+        return f"{name} is a {type(data).__name__} (dtype object); convert it by list(...) and give that"
+    if array.dtype.kind == "O" and array.ndim == 1 and len(array) and isinstance(array[0], np.ndarray):
+        return f"{name} has dtype object: it is an array of arrays; convert it by list(...) and give that"
+    return (
+        f"{name} has dtype {array.dtype}, but numbers are needed; convert it to a float array of shape "
+        "(n_frames, n_columns)"
+    )
 
 
 def as_trajectories(data: Any, n_columns: int | None = None) -> list[FloatArray]:
@@ -75,6 +97,7 @@ def as_trajectories(data: Any, n_columns: int | None = None) -> list[FloatArray]
         trajectories = [as_trajectory(x, f"trajectory {i}") for i, x in enumerate(data)]
     else:
         trajectories = [as_trajectory(data)]
+    column_names(data)
     check_columns([x.shape[1] for x in trajectories], n_columns)
     return trajectories
 
@@ -99,6 +122,7 @@ def as_frame_arrays(data: Any, n_columns: int | None = None) -> list[Any]:
     ]
     if not arrays:
         return list(as_trajectories(data))
+    column_names(data)
     check_columns([_width(x) for x in arrays], n_columns)
     return arrays
 
@@ -114,11 +138,50 @@ def check_columns(widths: Sequence[int], n_columns: int | None) -> None:
             )
 
 
+def column_names(data: Any) -> list[str] | None:
+    """Names of the columns of tables (DataFrames), None where there are none; tables of a list must agree.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> column_names([pd.DataFrame({"phi": [0.1], "psi": [0.2]}), np.zeros((3, 2))])
+    ['phi', 'psi']
+    """
+    given = list(data) if is_list_of_arrays(data) else [data]
+    named = {i: names for i, x in enumerate(given) if (names := _names_of(x)) is not None}
+    if not named:
+        return None
+    first = min(named)
+    for i, names in named.items():
+        check_names(names, named[first], f"trajectory {i}", f"trajectory {first} has")
+    return named[first]
+
+
+def check_names(names: Sequence[str] | None, wanted: Sequence[str] | None, whose: str, source: str) -> None:
+    """Refuse columns of other names, or in another order, than others of the same kind."""
+    if names is None or wanted is None or list(names) == list(wanted) or len(names) != len(wanted):
+        return
+    column = next(i for i, (name, other) in enumerate(zip(names, wanted, strict=True)) if name != other)
+    remedy = "bring its columns into that order" if sorted(names) == sorted(wanted) else "featurise all alike"
+    raise InputError(
+        f"column {column} of {whose} is {names[column]!r:.40}, but {source} {wanted[column]!r:.40} there; {remedy}"
+    )
+
+
+def _names_of(table: Any) -> list[str] | None:
+    columns = getattr(table, "columns", None)
+    if columns is None or not hasattr(table, "shape") or len(table.shape) != 2:
+        return None
+    names = list(columns)
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
 def _is_sliceable(data: Any) -> bool:
     """Whether ``data`` is an array that can be read in parts; DataFrames and masked arrays are not taken for one."""
     if np.ma.isMaskedArray(data) or not all(hasattr(data, name) for name in ("shape", "dtype", "__getitem__")):
         return False
-    return not hasattr(data, "iloc")
+    # Tables are taken whole, and what cannot be counted (sparse matrices, numbers) is refused there.
+    return hasattr(data, "__len__") and not hasattr(data, "iloc") and not hasattr(data, "toarray")
 
 
 def _checked_shape(data: Any, name: str) -> Any:
@@ -206,7 +269,7 @@ def _as_state_trajectory(states: Any, name: str, n_states: int | None) -> NDArra
         raise InputError(f"{name} is a masked array, and masked frames have no state; split trajectories there")
     try:
         array = np.asarray(states)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise InputError(f"{name} cannot be read as an array ({error}); give an array of states (n_frames,)") from error
     if array.ndim != 1:
         raise InputError(
@@ -252,11 +315,30 @@ def _no_state_message(array: NDArray[Any], name: str) -> str:
     )
 
 
-def check_integer(name: str, value: Any, smallest: int) -> int:
-    """Check a whole number that must not be smaller than ``smallest``."""
+def check_integer(name: str, value: Any, smallest: int, largest: int | None = None) -> int:
+    """Check a whole number that must not be smaller than ``smallest``, nor larger than ``largest``."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral) or value < smallest:
-        raise InputError(f"{name}={value!r} must be a whole number of at least {smallest}")
-    return int(value)
+        raise InputError(f"{name}={value!r:.60} must be a whole number of at least {smallest}")
+    number = int(value)
+    if largest is not None and number > largest:
+        raise InputError(f"{name}={number!r:.60} must not be larger than {largest}; choose a smaller number")
+    return number
+
+
+def as_list(name: str, values: Any) -> list[Any]:
+    """Several values as a list, a single one as a list of one; text is neither.
+
+    Examples
+    --------
+    >>> as_list("lagtimes", range(2)), as_list("lagtimes", 7)
+    ([0, 1], [7])
+    """
+    if isinstance(values, str | bytes | bytearray | dict):
+        raise InputError(f"{name}={values!r:.60} must be a number or several, e.g. [1, 2, 5]")
+    try:
+        return list(values)
+    except TypeError:
+        return [values]
 
 
 def check_positive(name: str, value: Any) -> float:
@@ -282,19 +364,35 @@ def check_flag(name: str, value: Any) -> bool:
 
 def check_random_state(value: Any) -> np.random.Generator:
     """Turn None, a whole number or a Generator into a Generator."""
+    message = f"random_state={value!r:.60} must be None, a whole number of at least 0 or a numpy.random.Generator"
+    # numpy takes True for 1, and nothing at all for 0.
+    if isinstance(value, bool | np.bool_) or (isinstance(value, list | tuple | np.ndarray) and np.size(value) == 0):
+        raise InputError(message)
     try:
         return np.random.default_rng(value)
     except (TypeError, ValueError) as error:
-        raise InputError(
-            f"random_state={value!r} must be None, a whole number of at least 0 or a numpy.random.Generator"
-        ) from error
+        raise InputError(message) from error
+
+
+def check_generator(value: Any) -> np.random.Generator:
+    """Check a numpy.random.Generator."""
+    if not isinstance(value, np.random.Generator):
+        raise InputError(f"rng={value!r:.60} must be a numpy.random.Generator, e.g. numpy.random.default_rng(0)")
+    return value
+
+
+# More processes than any machine has; joblib would try to start them.
+_MOST_JOBS = 4096
 
 
 def check_jobs(value: Any) -> int | None:
     """Check a number of processes in joblib's sense: None, positive, or negative (-1: all cores)."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, numbers.Integral) or value == 0):
         raise InputError(f"n_jobs={value!r} must be None, a positive number of processes, or -1 for all cores")
-    return None if value is None else int(value)
+    n_jobs = None if value is None else int(value)
+    if n_jobs is not None and abs(n_jobs) > _MOST_JOBS:
+        raise InputError(f"n_jobs={n_jobs!r:.60} is more than {_MOST_JOBS} processes; -1 takes all cores")
+    return n_jobs
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
@@ -304,9 +402,14 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
         raise InputError(f"{name}={value!r} is not known; choose one of {known}")
 
 
+# What deeptime asks of a progress bar.
+_BAR_METHODS = ("update", "close", "set_description")
+
+
 def check_progress(value: Any) -> None:
-    """Check a progress bar class, or None."""
-    if value is not None and not callable(value):
+    """Check a progress bar class, or None; a function that makes progress bars will do."""
+    is_bar = callable(value) and (not isinstance(value, type) or all(hasattr(value, name) for name in _BAR_METHODS))
+    if value is not None and (not is_bar or isinstance(value, BuiltinFunctionType)):
         raise InputError(f"progress={value!r} must be a progress bar class such as tqdm.tqdm, or None")
 
 

@@ -20,8 +20,16 @@ def agreement(labels_a: ArrayLike, labels_b: ArrayLike, weights: ArrayLike | Non
     >>> agreement([0, 0, 1, 1], [1, 1, 0, 1])
     0.75
     """
-    first, second = np.asarray(labels_a), np.asarray(labels_b)
-    mass = np.ones(first.shape) if weights is None else np.asarray(weights, dtype=np.float64)
+    try:
+        first, second = np.asarray(labels_a), np.asarray(labels_b)
+        mass = np.ones(first.shape) if weights is None else np.asarray(weights, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"labels or weights cannot be read as arrays ({error}); give one number per frame") from error
+    for name, labels in (("labels_a", first), ("labels_b", second)):
+        named = labels.dtype.kind == "O" and all(isinstance(label, str) for label in labels.flat)
+        finite = labels.dtype.kind == "f" and bool(np.isfinite(labels).all())
+        if labels.dtype.kind not in "iubUS" and not named and not finite:
+            raise InputError(f"{name} holds labels of dtype {labels.dtype} that are no states; give whole numbers")
     if first.ndim != 1 or first.size == 0 or not first.shape == second.shape == mass.shape:
         raise InputError(
             f"need 1-d labels and weights of one length > 0, got {first.shape}, {second.shape}, {mass.shape}"

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from m3c_md.exceptions import InputError
 from m3c_md.inputs import (
     as_frame_arrays,
+    as_list,
     as_state_trajectories,
     as_time_lagged_pair,
     as_trajectories,
@@ -241,6 +242,12 @@ class TestParameters:
         for value in ("", None, 1, b"ps"):
             with pytest.raises(InputError, match=r"^unit=.* must be a non-empty string$"):
                 check_string("unit", value)
+
+    def test_several_values_or_one(self) -> None:
+        assert as_list("n", (i for i in (2, 3))) == [2, 3]
+        assert as_list("n", None) == [None]
+        with pytest.raises(InputError, match="n='23' must be a number or several"):
+            as_list("n", "23")
 
 
 class TestFrameArrays:

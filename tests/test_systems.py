@@ -147,11 +147,11 @@ class TestSimulate:
             ({"interval": 0.2, "step": 0.03}, "whole multiple of 0.03"),
             ({"duration": 1.0, "interval": 0.3}, "whole multiple of 0.3"),
             ({"duration": 0.1, "interval": 0.2}, "whole multiple of 0.2"),
-            ({"duration": -1.0}, "positive and finite, got -1.0"),
-            ({"step": 0.0}, "positive and finite"),
-            ({"duration": np.nan}, "positive and finite, got nan"),
-            ({"interval": np.inf}, "positive and finite"),
-            ({"n_trajectories": 0}, "at least 1, got 0"),
+            ({"duration": -1.0}, "=-1.0 must be a positive finite number"),
+            ({"step": 0.0}, "positive finite"),
+            ({"duration": np.nan}, "=nan must be a positive finite number"),
+            ({"interval": np.inf}, "positive finite"),
+            ({"n_trajectories": 0}, "n_trajectories=0 must be a whole number of at least 1"),
             ({"duration": 20.0, "interval": 0.2, "step": 0.2}, "diverged with step=0.2; choose a smaller"),
         ],
     )
@@ -256,13 +256,13 @@ class TestExactReference:
         reference = exact_reference(MODEL_I, 0.25)
         with pytest.raises(InputError, match="one per cell, got"):
             reference.metastability([0, 1], 0.2)
-        with pytest.raises(InputError, match="not negative, got -1"):
+        with pytest.raises(InputError, match=r"lagtime=-1\.0 must be a number from 0"):
             reference.metastability(np.zeros(len(reference.points)), -1.0)
         with pytest.raises(InputError, match=r"whole multiple of 0\.3"):
             ExactReference(MODEL_II, 0.3)
-        with pytest.raises(InputError, match="number of modes"):
+        with pytest.raises(InputError, match="count=1000001 must not be larger"):
             reference.relaxation_times(10**6)
-        with pytest.raises(InputError, match="at least 2, got 1"):
+        with pytest.raises(InputError, match="n_states=1 must be a whole number of at least 2"):
             reference.best_partition(1, 0.2)
 
     def test_cached_arrays_cannot_be_changed(self) -> None:

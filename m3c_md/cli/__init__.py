@@ -51,6 +51,8 @@ def _run(options: argparse.Namespace) -> int:
             return int(options.run(options, console))
     except (ValueError, OSError) as error:
         return _failed(error, 2)
+    except MemoryError as error:
+        return _failed(f"there is not enough memory ({error}); use a larger --stride, or fewer files at a time", 2)
     except (DegenerateSolutionError, SolverError) as error:
         return _failed(error, 1)
 

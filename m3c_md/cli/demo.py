@@ -35,7 +35,7 @@ def add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "package, and judge them and those of PCCA+ on the eighteen other trajectories. Takes less than a minute.",
     )
     add_output_options(demo, default=Path("m3c-demo"))
-    demo.add_argument("--seed", type=int, default=0, help="same seed, same answer (default: %(default)s)")
+    demo.add_argument("--seed", type=whole_number(0), default=0, help="same seed, same answer (default: %(default)s)")
     demo.add_argument(
         "--jobs", type=whole_number(1), metavar="N", help="processes to spread the work over (default: all cores)"
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+
+from m3c_md.disk import checked_path, writing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,7 +73,8 @@ class OutputFolder:
         self._old: list[Path] = []
 
     def __enter__(self) -> Self:
-        if self.path.exists() and not self.path.is_dir():
+        checked_path("--out", self.path)
+        if os.path.exists(self.path) and not self.path.is_dir():
             raise NotADirectoryError(f"{self.path} is a file; choose another folder with --out")
         self._old = [found for name in self.results for found in sorted(self.path.glob(name))]
         if self._old and not self.force:
@@ -110,15 +112,18 @@ class OutputFolder:
     def writing(self, name: str) -> Iterator[Path]:
         """Hand out a temporary path of the same ending, which becomes ``name`` if all goes well."""
         target = self.path / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial = target.with_name(f".{uuid.uuid4().hex}.part{target.suffix}")
         try:
-            yield partial
-            while self._old:  # results of another run must not be mistaken for those of this one
-                self._old.pop().unlink(missing_ok=True)
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with writing(target, name) as partial:
+                yield partial
+                while self._old:  # results of another run must not be mistaken for those of this one
+                    self._old.pop().unlink(missing_ok=True)
+        except OSError as error:
+            if target.parent != self.path:
+                with contextlib.suppress(OSError):  # not empty: then something is complete in it
+                    target.parent.rmdir()
+            message = f"{error.strerror or error}; {self.finished()}"
+            raise (OSError(message) if error.errno is None else OSError(error.errno, message, str(target))) from error
         self.written.append(target)
 
     def text(self, name: str, text: str) -> None:

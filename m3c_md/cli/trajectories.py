@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from m3c_md.cli.console import silent_standard_output
+from m3c_md.disk import read_array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -98,13 +99,15 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
         help="time between two frames of the files (without it, times are in frames)",
     )
     group.add_argument("--unit", help="unit of --dt (default: ps)")
-    group.add_argument("--seed", type=int, default=0, help="same seed, same answer (default: 0)")
+    group.add_argument("--seed", type=whole_number(0), default=0, help="same seed, same answer (default: 0)")
 
 
 def time_step(options: argparse.Namespace) -> tuple[float, str]:
     """Time between two frames that are used, and its unit."""
     from m3c_md.exceptions import InputError
 
+    if options.unit == "":
+        raise InputError("--unit '' says nothing; name the unit of --dt, e.g. ps, or leave --unit out")
     if options.dt is None and options.unit is not None:
         raise InputError(f"--unit {options.unit} says nothing without --dt; give the time between two frames")
     # Without --dt, times are in frames that are used, as --lag and the warnings are.
@@ -244,17 +247,12 @@ def load_trajectories(options: argparse.Namespace, settings: FeatureSettings | N
 
 
 def _from_arrays(files: list[Path], stride: int) -> Trajectories:
-    import numpy as np
-
     from m3c_md.exceptions import InputError
     from m3c_md.inputs import as_trajectory
 
     features = []
     for path in files:
-        try:
-            array = np.load(path, allow_pickle=False)
-        except (ValueError, EOFError) as error:
-            raise InputError(f"{path} cannot be read as a numpy array ({error}); write it with numpy.save") from error
+        array = read_array(path)
         features.append(as_trajectory(array[::stride] if array.ndim else array, str(path)))
         if features[-1].shape[1] != features[0].shape[1]:
             raise InputError(

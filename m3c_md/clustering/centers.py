@@ -16,6 +16,9 @@ from m3c_md.search.coarse_graining import assign
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 
+# Frames further away than so many times the distance between centres have no nearest one that arithmetic could tell.
+MOST_SPREADS = 1e10
+
 
 class CentersModel(StateModel):
     """States as unions of Voronoi cells; scores are minus the distance to the nearest centre of each state.
@@ -45,12 +48,17 @@ class CentersModel(StateModel):
         """Membership of every frame, (n_frames, n_states): one for its state, zero for the others."""
         return self._each(data, lambda x: np.eye(self.n_states)[self.states[self._nearest(x)]])
 
+    def _farthest(self) -> float:
+        # Beyond it all centres are equally far to double precision.
+        reach = MOST_SPREADS * float(np.ptp(self.centers, axis=0).max())
+        return min(super()._farthest(), float(np.abs(self.centers).max()) + reach)
+
     def _nearest(self, frames: FloatArray) -> IntArray:
         return nearest_center(frames, self.centers, self.scale, self.states)
 
     def _contents(self) -> Contents:
         arrays = {"centers": self.centers, "scale": self.scale, "states": self.states, "populations": self.populations}
-        return Contents({"warnings": self.warnings}, arrays)
+        return Contents(self._texts(), arrays)
 
     def _scores(self, frames: FloatArray) -> FloatArray:
         distances = cdist(frames / self.scale, self.centers / self.scale)

@@ -13,6 +13,7 @@ from typing import Any
 
 from m3c_md.clustering.candidate_file import candidates_of, contents_of
 from m3c_md.clustering.model_file import read_contents, write_contents
+from m3c_md.disk import checked_path
 from m3c_md.exceptions import InputError, ModelFileError
 from m3c_md.search.selection import Candidate
 
@@ -72,10 +73,7 @@ def check_checkpoint(folder: Any, random_state: Any) -> Path | None:
     """Folder of a checkpoint; the same random numbers must come again for a fit to go on where it stopped."""
     if folder is None:
         return None
-    try:
-        path = Path(folder)
-    except TypeError as error:
-        raise InputError(f"checkpoint={folder!r:.60} must be the path of a folder") from error
+    path = checked_path("checkpoint", folder)
     if path.exists() and not path.is_dir():
         raise InputError(f"checkpoint={str(path)!r} is a file; give the path of a folder")
     if isinstance(random_state, bool) or not hasattr(random_state, "__index__"):

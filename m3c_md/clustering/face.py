@@ -20,7 +20,13 @@ from m3c_md.clustering.lumped import (
     states_of_microstates,
 )
 from m3c_md.clustering.model_file import Contents, save_model
-from m3c_md.exceptions import InputError, M3CWarning, ShortTrajectoryWarning
+from m3c_md.exceptions import (
+    InputError,
+    M3CWarning,
+    RareStateWarning,
+    ShortTrajectoryWarning,
+    UnrelatedPairWarning,
+)
 from m3c_md.inputs import (
     as_frame_arrays,
     as_time_lagged_pair,
@@ -28,6 +34,9 @@ from m3c_md.inputs import (
     as_trajectory,
     check_choice,
     check_integer,
+    check_names,
+    check_random_state,
+    column_names,
     is_list_of_arrays,
     long_enough,
 )
@@ -44,6 +53,13 @@ Note = tuple[str, type[M3CWarning]]
 _NOT_THE_USER = ("m3c_md", "deeptime", "sklearn")
 # Frames that are worked on at a time.
 FRAMES_AT_ONCE = 16_384
+# Squares of coordinates must not overflow.
+LARGEST_COORDINATE = 1e100
+# A state with a smaller share of the frames is worth a warning, whatever the method.
+RARE = 0.01
+# Pairs of frames a lag time apart, if there are so many, are correlated by so much in some coordinate.
+LEAST_CORRELATED_PAIRS = 100
+LEAST_CORRELATION = 0.1
 
 
 class StateModel(Model, Transformer):  # type: ignore[misc]
@@ -55,6 +71,8 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
         Share of the training frames in each state, in falling order.
     warnings : list of str
         What was said during the fit.
+    columns : list of str or None
+        Names of the columns, if the model was fitted to tables (DataFrames); new tables must have the same.
     """
 
     def __init__(self, populations: FloatArray, n_columns: int) -> None:
@@ -62,6 +80,7 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
         self.populations = populations
         self.n_columns = n_columns
         self.warnings: list[str] = []
+        self.columns: list[str] | None = None
 
     @property
     def n_states(self) -> int:
@@ -135,6 +154,8 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
         """
         check_integer("n", n, 1)
         check_choice("by", by, ("margin", "random"))
+        check_random_state(random_state)
+        self._check_names(data)
         trajectories = as_trajectories(data, self.n_columns)
         states = np.concatenate(self.transform(trajectories))
         where = np.concatenate(
@@ -143,7 +164,7 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
         if by == "margin":
             order = np.argsort(-np.concatenate(self.margin(trajectories)), kind="stable")
         else:
-            order = np.random.default_rng(random_state).permutation(len(states))
+            order = check_random_state(random_state).permutation(len(states))
         return [where[order[states[order] == state][:n]] for state in range(self.n_states)]
 
     def lump(self, msm: MarkovStateModel, *, centers: Any = None, trajs: Any = None, dtrajs: Any = None) -> LumpedModel:
@@ -183,6 +204,7 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
         if centers is not None and trajs is None and dtrajs is None:
             states, purity = self.transform(as_trajectory(centers, "centers")), None
         elif centers is None and trajs is not None and dtrajs is not None:
+            self._check_names(trajs)
             labels = self.transform(as_trajectories(trajs, self.n_columns))
             states, purity = states_of_microstates(labels, dtrajs, self.n_states, n_microstates(msm))
         else:
@@ -192,6 +214,17 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file without pickle, to be read by `load_model`; an existing file is replaced."""
         save_model(self, path)
+
+    def _texts(self) -> dict[str, Any]:
+        """Settings that files of all models have."""
+        return {"warnings": self.warnings, **({} if self.columns is None else {"columns": self.columns})}
+
+    def _with_texts(self, contents: Contents) -> Self:
+        """Take the settings that files of all models have."""
+        self.warnings.extend(contents.texts("warnings"))
+        if "columns" in contents.settings:
+            self.columns = contents.texts("columns", self.n_columns)
+        return self
 
     def _contents(self) -> Contents:
         """What a model file has to hold."""
@@ -205,10 +238,14 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
     def _each(self, data: Any, function: Callable[[FloatArray], NDArray[Any]]) -> Any:
         """Apply a function of frames to one trajectory or to each of several, some frames at a time."""
         several = is_list_of_arrays(data)
+        self._check_names(data)
+        farthest = self._farthest()
 
         def blocks(x: Any, name: str, before: int = 0) -> Iterator[NDArray[Any]]:
             for first in range(0, len(x), FRAMES_AT_ONCE):
-                yield function(as_trajectory(x[first : first + FRAMES_AT_ONCE], name, before + first))
+                frames = as_trajectory(x[first : first + FRAMES_AT_ONCE], name, before + first)
+                _check_near(frames, farthest, name, before + first)
+                yield function(frames)
 
         if isinstance(data, Iterator):
             parts: list[NDArray[Any]] = []
@@ -225,6 +262,13 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
             for i, x in enumerate(as_frame_arrays(data, self.n_columns))
         ]
         return results if several else results[0]
+
+    def _farthest(self) -> float:
+        """Largest coordinate for which states can be told apart in floating point."""
+        return LARGEST_COORDINATE
+
+    def _check_names(self, data: Any) -> None:
+        check_names(column_names(data), self.columns, "these data", "the model was fitted to")
 
     def __repr__(self) -> str:
         shares = ", ".join(f"{p:.3g}" for p in self.populations)
@@ -257,8 +301,9 @@ class StateEstimator(EstimatorTransformer):  # type: ignore[misc]
         """Fit and return the states of the training frames (scikit-learn's name for it)."""
         return self.fit_transform(data, y, **options)
 
-    def _keep(self, model: StateModel, notes: Sequence[Note]) -> None:
+    def _keep(self, model: StateModel, notes: Sequence[Note], columns: list[str] | None) -> None:
         """Store a fitted model, and say on it and to the user what there is to say."""
+        model.columns = columns
         model.warnings.extend(message for message, _ in notes)
         self._model = model
         for message, category in notes:
@@ -307,9 +352,28 @@ def transition_pairs(data: Any, lagtime: Any) -> tuple[WindowSet, list[Note]]:
     """All pairs of frames a lag time apart, and a note where trajectories are too short to have one."""
     lag = check_integer("lagtime", lagtime, 1)
     if is_pair(data):
-        return windows_of_pairs(*as_time_lagged_pair(data)), []
+        pair = as_time_lagged_pair(data)
+        return windows_of_pairs(*pair), unrelated_pair_notes(*pair)
     kept, notes = with_windows(as_trajectories(data), lag)
     return windows_of_trajectories(kept, lag), notes
+
+
+def unrelated_pair_notes(first: FloatArray, second: FloatArray) -> list[Note]:
+    """Say so if frames and those one lag time later have nothing to do with each other: two trajectories, most likely.
+
+    Metastable coordinates have a correlation with themselves one lag time later; one of them is enough.
+    """
+    if len(first) < LEAST_CORRELATED_PAIRS:
+        return []
+    x, y = first - first.mean(axis=0), second - second.mean(axis=0)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        correlation = (x * y).sum(axis=0) / np.sqrt((x * x).sum(axis=0) * (y * y).sum(axis=0))
+    largest = float(np.nan_to_num(correlation, nan=0.0).max())
+    message = (
+        f"a tuple of two arrays is read as frames X and the frames Y one lag time later, but no column of X is "
+        f"correlated with that of Y (at most {largest:.2f}); if these are two trajectories, give them as a list"
+    )
+    return [(message, UnrelatedPairWarning)] if largest < LEAST_CORRELATION else []
 
 
 def with_windows(trajectories: list[Any], lag: int) -> tuple[list[Any], list[Note]]:
@@ -334,6 +398,24 @@ def check_distinct(windows: WindowSet, n_states: int) -> None:
     available = at_most_distinct(windows.frames, n_states)
     if 1 < available < n_states:
         raise InputError(f"n_states={n_states}, but there are only {available} distinct frames; ask for fewer states")
+
+
+def rare_state_notes(populations: FloatArray, remedy: str) -> list[Note]:
+    """Say so if a state has hardly any frames; states without frames are said elsewhere."""
+    smallest = float(populations[populations > 0.0].min())
+    message = f"the smallest state has {smallest:.2%} of the frames, less than {RARE:.0%}; {remedy}"
+    return [(message, RareStateWarning)] if smallest < RARE else []
+
+
+def _check_near(frames: FloatArray, farthest: float, name: str, first: int) -> None:
+    """Refuse frames so far away that rounding would choose their state."""
+    if max(float(frames.max()), -float(frames.min())) <= farthest:
+        return
+    frame, column = np.unravel_index(np.abs(frames).argmax(), frames.shape)
+    raise InputError(
+        f"{name} holds {frames[frame, column]:.4g} at frame {first + frame}, column {column}, too far from the frames "
+        "of the fit to have a state; give the features of the fit, in the same units"
+    )
 
 
 def falling(populations: FloatArray) -> NDArray[np.intp]:

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from m3c_md.clustering.centers import CentersModel, ordered_states, stored_centers
-from m3c_md.clustering.face import StateEstimator, check_distinct, single_frames
+from m3c_md.clustering.face import StateEstimator, check_distinct, rare_state_notes, single_frames
 from m3c_md.clustering.model_file import Contents
 from m3c_md.exceptions import ModelFileError
-from m3c_md.inputs import check_choice, check_integer, check_random_state
+from m3c_md.inputs import check_choice, check_integer, check_random_state, column_names
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
 from m3c_md.search.coarse_graining import k_medoids
 from m3c_md.search.problem import ColumnScale, column_scale
@@ -45,8 +45,7 @@ class KMedoidsModel(CentersModel):
         if not np.array_equal(states, np.arange(len(populations))):
             raise ModelFileError(f"its {len(centers)} medoids are not those of {len(populations)} states in order")
         model = cls(centers, scale, populations, float(contents.array("scatter", 1)[0]))
-        model.warnings.extend(contents.texts("warnings"))
-        return model
+        return model._with_texts(contents)
 
     def _shown(self) -> list[str]:
         return [f"scatter={self.scatter:.4g}"]
@@ -90,7 +89,7 @@ class KMedoids(StateEstimator):
     def fit(self, data: Any, y: Any = None) -> Self:
         """Find the medoids of all frames; trajectories as in `M3C.fit`, ``y`` is ignored."""
         del y
-        windows = single_frames(data)
+        columns, windows = column_names(data), single_frames(data)
         n_states = check_integer("n_states", self.n_states, 2)
         check_distinct(windows, n_states)
         frames = windows.frames
@@ -106,5 +105,6 @@ class KMedoids(StateEstimator):
             assert found.indices is not None, "medoids are frames"
             centers = frames[found.indices]
             order, populations = ordered_states(frames, centers, scale, np.arange(n_states), n_states)
-        self._keep(KMedoidsModel(centers[order], scale, populations, found.inertia), [])
+        notes = rare_state_notes(populations, "it may be an outlier: look at its frames, or ask for fewer states")
+        self._keep(KMedoidsModel(centers[order], scale, populations, found.inertia), notes, columns)
         return self

@@ -26,6 +26,8 @@ FloatArray = NDArray[np.float64]
 
 # Error of a feature in single precision, with a wide margin: the angle that its cosine is taken of may be large.
 SINGLE_ROUNDING = 1e-4
+# Frames further away than so many bandwidths have no state that arithmetic could tell.
+MOST_PERIODS = 1e10
 
 
 class MarginModel(StateModel):
@@ -89,11 +91,18 @@ class MarginModel(StateModel):
         chosen = check_integer("number", number, 0)
         if chosen >= len(self.records):
             raise InputError(f"number={number} must be a row of candidates, 0 to {len(self.records) - 1}")
-        return self._with(chosen)
+        other = self._with(chosen)
+        other.columns = self.columns
+        return other
 
     def _with(self, chosen: int) -> Self:
         """Model of the same search with another rule."""
         return type(self)(self.base_map, self.scale, self.records, chosen=chosen)
+
+    def _farthest(self) -> float:
+        # Beyond it the angles whose cosines are taken lose their digits, and rounding would choose the state.
+        reach = MOST_PERIODS * self.bandwidth * float(self.scale.min())
+        return min(super()._farthest(), float(np.abs(self.base_map.center).max()) + reach)
 
     def _scores(self, frames: FloatArray) -> FloatArray:
         return self.rule.scores(self.feature_map(frames)).T
@@ -148,7 +157,7 @@ class MarginModel(StateModel):
             "scale": self.scale,
             **kept.arrays,
         }
-        return Contents({"chosen": self.chosen, "warnings": self.warnings, **kept.settings}, arrays)
+        return Contents({"chosen": self.chosen, **self._texts(), **kept.settings}, arrays)
 
     @classmethod
     def _from_contents(cls, contents: Contents) -> Self:
@@ -161,8 +170,7 @@ class MarginModel(StateModel):
             raise ModelFileError("its bandwidths and scales are too small for its frequencies")
         chosen = contents.number("chosen", 0, len(records) - 1)
         model = cls(base_map, scale, records, chosen=chosen, **cls._options(contents))
-        model.warnings.extend(contents.texts("warnings"))
-        return model
+        return model._with_texts(contents)
 
     @classmethod
     def _options(cls, contents: Contents) -> dict[str, Any]:

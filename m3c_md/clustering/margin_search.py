@@ -27,6 +27,7 @@ from m3c_md.inputs import (
     check_progress,
     check_random_state,
     check_range,
+    column_names,
     is_list_of_arrays,
 )
 from m3c_md.optimize.feature_map import FeatureKind
@@ -46,6 +47,10 @@ AnySource = LocalSource | ClusterSource
 
 # Fewer windows than this are not worth a cluster.
 SPREAD = 500
+# More random features than this approximate the kernel no better, and the solver's matrices would fill the memory.
+MOST_FEATURES = 20_000
+# A kernel so much wider than the data is a constant to double precision, one so much narrower sees single frames.
+MOST_WIDTHS = 1e6
 # A rival decomposition whose score is within this share of the winner's is worth a warning.
 CLOSE_SCORE = 0.02
 # The paper's start, for which all candidates see all windows.
@@ -129,6 +134,7 @@ class MarginEstimator(StateEstimator):
         self
         """
         del y
+        columns = column_names(data)
         windows, source, first_frames, n_frames, notes = self._searched(data, client)
         settings = self._settings(windows.n_windows if source is None else source.n_windows)
         check_distinct(windows, settings.n_states)
@@ -147,14 +153,16 @@ class MarginEstimator(StateEstimator):
                 settings,
                 rng,
                 starts=names,
-                n_features=check_integer("n_features", self.n_features, 1),
+                n_features=check_integer("n_features", self.n_features, 1, MOST_FEATURES),
                 feature_kind=self.features,
                 scale=self.scale,
                 reweight=self._reweighted(),
                 n_coarse=check_integer("n_coarse", self.n_coarse, settings.n_states),
                 source=source,
             )
-            bandwidths = bandwidths or default_bandwidths(problem.data.frames, problem.scale).tolist()
+            usual = default_bandwidths(problem.data.frames, problem.scale).tolist()
+            _check_widths(bandwidths, usual)
+            bandwidths = bandwidths or usual
             options = {"selection": self.selection, "seed": int(rng.integers(2**63)), "gap": gap}
             journal = None
             if folder is not None:
@@ -169,7 +177,7 @@ class MarginEstimator(StateEstimator):
                 journal=journal,
                 report=lambda share: bar(max(0, int(100 * share) - int(bar.progress_bar.n))),
             )
-        self._keep(self._model_of(problem, candidates), [*notes, *_doubts(candidates, settings, used)])
+        self._keep(self._model_of(problem, candidates), [*notes, *_doubts(candidates, settings, used)], columns)
         return self
 
     def _halving(self) -> bool:
@@ -230,6 +238,16 @@ class MarginEstimator(StateEstimator):
         return checked
 
 
+def _check_widths(bandwidths: Sequence[float], usual: Sequence[float]) -> None:
+    """Refuse bandwidths of another order than the data."""
+    for bandwidth in bandwidths:
+        if not usual[0] / MOST_WIDTHS <= bandwidth <= usual[-1] * MOST_WIDTHS:
+            raise InputError(
+                f"bandwidth={bandwidth:.6g} is far from the distances between frames; 'auto' would try "
+                f"{usual[0]:.3g} to {usual[-1]:.3g}"
+            )
+
+
 def _as_given(data: Any) -> list[Any]:
     """Trajectories as they were given, nothing checked."""
     return list(data) if is_list_of_arrays(data) else [data]
@@ -261,7 +279,10 @@ def _as_list(starts: Any) -> Any:
 def _window_labels(start: Any, first_frames: IntArray, n_frames: int, shortest: int, n_states: int) -> IntArray:
     """Turn state trajectories given as a start into labels of the windows (those of their first frames)."""
     parts = start if is_list_of_arrays(start) else [start]
-    arrays = [np.asarray(part) for part in parts]
+    try:
+        arrays = [np.asarray(part) for part in parts]
+    except ValueError:  # lists of different length
+        arrays = [np.empty(0)]
     if any(a.ndim != 1 or a.dtype.kind not in "iu" for a in arrays):
         raise InputError("a start that is not a name must be integer states, one 1-d array per trajectory")
     # Trajectories too short for the lag time take no part in the fit, nor do their states.

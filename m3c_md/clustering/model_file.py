@@ -3,12 +3,12 @@
 A file is an uncompressed zip archive with ``model.json`` and one ``NAME.npy`` for each array: little-endian float64 or
 int64, or bool, in C order. `numpy.load` opens it. ``model.json`` holds ``format`` ("m3c_md model"), ``version`` (of
 this layout, 1), ``package`` (the version that wrote it), ``kind`` (the class of the model) and ``settings`` (numbers
-and texts). The arrays of each kind are those that the class names in its ``_contents``.
+and texts; ``columns`` only if the columns had names). The arrays of each kind are those that the class names in its
+``_contents``.
 """
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import math
@@ -16,14 +16,13 @@ import os
 import re
 import reprlib
 import struct
-import uuid
 import zipfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from m3c_md.disk import checked_path, writing
 from m3c_md.exceptions import ModelFileError
 
 if TYPE_CHECKING:
@@ -107,26 +106,10 @@ def save_model(model: StateModel, path: str | os.PathLike[str]) -> None:
 
 
 def write_contents(kind: str, contents: Contents, path: str | os.PathLike[str], what: str) -> None:
-    """Write contents to a file in the layout of model files."""
-    write_atomically(_archive(kind, contents), Path(path), what)
-
-
-def write_atomically(data: bytes, target: Path, what: str) -> None:
-    """Write a file, under a temporary name first, so that no half file is left behind."""
-    # Neither guessable nor longer than the name that was asked for may be.
-    partial = target.parent / f".{uuid.uuid4().hex}.part"
-    try:
-        with partial.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(target)
-    except OSError as error:
-        # In terms of the path that was given; the class of the error follows from its number.
-        raise OSError(error.errno, f"{what} was not written ({error.strerror})", str(target)) from error
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
+    """Write contents to a file in the layout of model files, as a whole or not at all."""
+    target, data = checked_path("path", path), _archive(kind, contents)
+    with writing(target, what) as partial, partial.open("xb") as file:
+        file.write(data)
 
 
 def _archive(kind: str, contents: Contents) -> bytes:
@@ -220,7 +203,7 @@ _DAMAGE = (
 
 def read_contents(path: str | os.PathLike[str]) -> tuple[str, Contents]:
     """Kind and contents of a file; the arrays are checked when they are taken."""
-    data = Path(path).read_bytes()
+    data = checked_path("path", path).read_bytes()
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             names = _checked_names(archive.infolist(), len(data))

@@ -11,7 +11,7 @@ from deeptime.markov.msm import MarkovStateModel, MaximumLikelihoodMSM
 from numpy.typing import NDArray
 
 from m3c_md.clustering.centers import CentersModel, ordered_states, stored_centers
-from m3c_md.clustering.face import Note, StateEstimator, transition_pairs
+from m3c_md.clustering.face import Note, StateEstimator, rare_state_notes, transition_pairs
 from m3c_md.clustering.model_file import Contents
 from m3c_md.exceptions import (
     ConvergenceWarning,
@@ -23,7 +23,7 @@ from m3c_md.exceptions import (
     NegativeMatrixWarning,
     SolverError,
 )
-from m3c_md.inputs import check_choice, check_integer, check_random_state
+from m3c_md.inputs import check_choice, check_integer, check_random_state, column_names
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
 from m3c_md.search.coarse_graining import Clustering, at_most_distinct, k_means, k_medoids
 from m3c_md.search.microstates import Microstates
@@ -123,8 +123,7 @@ class PCCAPlusModel(CentersModel):
             populations,
             contents.number("n_disconnected_frames", 0),
         )
-        model.warnings.extend(contents.texts("warnings"))
-        return model
+        return model._with_texts(contents)
 
     def _shown(self) -> list[str]:
         return [f"lagtime={self.lagtime}", f"n_microstates={self.n_microstates}"]
@@ -158,6 +157,8 @@ class PCCAPlus(StateEstimator):
         Frames lie outside the largest connected set.
     FewerStatesWarning
         Some states have no microstate at all.
+    RareStateWarning
+        A state has less than 1 % of the frames.
     NegativeMatrixWarning
         The coarse transition matrix has negative entries.
 
@@ -194,6 +195,7 @@ class PCCAPlus(StateEstimator):
     def fit(self, data: Any, y: Any = None) -> Self:
         """Find the states of trajectories; data as in `M3C.fit`, ``y`` is ignored."""
         del y
+        columns = column_names(data)
         windows, notes = transition_pairs(data, self.lagtime)
         n_states = check_integer("n_states", self.n_states, 2)
         check_choice("scale", self.scale, get_args(ColumnScale))
@@ -207,7 +209,7 @@ class PCCAPlus(StateEstimator):
             order, populations = ordered_states(windows.frames, centers, scale, pcca.assignments, n_states)
         n_outside = int(np.count_nonzero(~np.isin(cells.frames, connected)))
         model = PCCAPlusModel(msm, _in_order(pcca, order), centers, scale, populations, n_outside)
-        self._keep(model, [*notes, *trouble, *_doubts(model, len(windows.frames))])
+        self._keep(model, [*notes, *trouble, *_doubts(model, len(windows.frames))], columns)
         return self
 
     def _microstates(self, windows: WindowSet, scale: FloatArray, n_states: int) -> Microstates:
@@ -302,6 +304,7 @@ def _doubts(model: PCCAPlusModel, n_frames: int) -> list[Note]:
             "for another number of microstates"
         )
         notes.append((message, FewerStatesWarning))
+    notes += rare_state_notes(model.populations, "ask for fewer states, or for another number of microstates")
     smallest = float(model.pcca.coarse_grained_transition_matrix.min())
     if smallest < NEGATIVE:
         message = (

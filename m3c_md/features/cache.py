@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import uuid
+import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
+from m3c_md.disk import checked_path, parse_array, writing
 from m3c_md.exceptions import InputError
 from m3c_md.features.dihedrals import Float32Array
 
@@ -18,17 +18,21 @@ from m3c_md.features.dihedrals import Float32Array
 _VERSION = 1
 
 
+# A checksum follows the array, where numpy does not look: a disk that errs must not change features in silence.
+_CHECKSUM_BYTES = 8
+_BYTES_AT_ONCE = 2**20
+
+
 def cache_directory(cache: Any) -> Path | None:
     """Check the folder of a cache, and make it if it does not exist."""
     if cache is None:
         return None
-    if not isinstance(cache, str | os.PathLike):
-        raise InputError(f"cache={cache!r} must be a folder, or None")
+    directory = checked_path("cache", cache)
     try:
-        Path(cache).mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cache={str(cache)!r} cannot be made a folder ({error.strerror}); name another") from error
-    return Path(cache)
+    return directory
 
 
 def cache_key(path: Path, settings: dict[str, Any]) -> str | None:
@@ -64,18 +68,22 @@ def read_cached(file: Path, n_columns: int) -> Float32Array | None:
         That the features must have.
     """
     try:
-        features = np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
+        with file.open("rb") as handle:
+            size = file.stat().st_size - _CHECKSUM_BYTES
+            if _checksum(handle, size) != handle.read(_CHECKSUM_BYTES):
+                return None
+            handle.seek(0)
+            features = parse_array(handle, size, str(file))
+    except (OSError, InputError):
         return None
     usable = (
-        isinstance(features, np.ndarray)
-        and features.dtype == np.float32
+        features.dtype == np.float32
         and features.ndim == 2
         and features.shape[0] > 0
         and features.shape[1] == n_columns
         and bool(np.isfinite(features).all())
     )
-    return features if usable else None
+    return features.astype(np.float32, copy=False) if usable else None
 
 
 def write_cached(file: Path, features: Float32Array) -> str | None:
@@ -83,13 +91,20 @@ def write_cached(file: Path, features: Float32Array) -> str | None:
 
     Returns what went wrong, if anything did: the features are worth more than their copy on disk.
     """
-    temporary = file.with_name(f"{file.name}.{uuid.uuid4().hex}.tmp")
     try:
-        with temporary.open("xb") as handle:
-            np.save(handle, features, allow_pickle=False)
-        temporary.replace(file)
+        with writing(file, "the cache") as temporary:
+            np.save(temporary, features, allow_pickle=False)
+            with temporary.open("rb+") as handle:
+                handle.write(_checksum(handle, temporary.stat().st_size))
     except OSError as error:
         return f"features could not be kept in {file} ({error.strerror or error}); name another cache"
-    finally:
-        temporary.unlink(missing_ok=True)
     return None
+
+
+def _checksum(handle: BinaryIO, size: int) -> bytes:
+    """Checksum of the first ``size`` bytes of a file, which is left behind them."""
+    handle.seek(0)
+    value = 0
+    for start in range(0, size, _BYTES_AT_ONCE):
+        value = zlib.crc32(handle.read(min(_BYTES_AT_ONCE, size - start)), value)
+    return f"{value:08x}".encode()

@@ -19,6 +19,7 @@ from m3c_md.features.reading import (
     Reading,
     Recipe,
     all_features,
+    counted,
     read_file,
     regrouped,
     warn_of,
@@ -86,6 +87,12 @@ class DihedralFeaturizer(Transformer):  # type: ignore[misc]
         self.periodic = periodic
         self._labels: ColumnLabels | None = None
 
+    def __repr__(self) -> str:
+        usual: dict[str, Any] = {"residues": None, "sincos": True, "periodic": True}
+        changed = {name: value for name in usual if (value := getattr(self, name)) is not usual[name]}
+        given = {"dihedrals": self.dihedrals, **changed}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+
     def describe(self, top: Any = None) -> ColumnLabels:
         """Name the columns, and the residues that lack an angle.
 
@@ -116,6 +123,8 @@ class DihedralFeaturizer(Transformer):  # type: ignore[misc]
         -------
         array (n_frames, n_columns) of float32, or list of them
         """
+        if isinstance(data, list | tuple) and len(data) == 0:
+            raise InputError("data is an empty list; give at least one mdtraj.Trajectory")
         if isinstance(data, list | tuple):
             return [self._transform(trajectory, f"trajectory {i}") for i, trajectory in enumerate(data)]
         return self._transform(data, "the trajectory")
@@ -193,6 +202,7 @@ class DihedralFeaturizer(Transformer):  # type: ignore[misc]
         chunk: int = _DEFAULT_CHUNK,
         stride: int = 1,
         atoms: Any = None,
+        progress: Any = None,
     ) -> Iterator[Float32Array]:
         """Read one file and hand out its columns piece by piece, for data that do not fit into memory.
 
@@ -204,11 +214,14 @@ class DihedralFeaturizer(Transformer):  # type: ignore[misc]
             As for `load`.
         chunk : int
             Number of frames in each array; only the last may be shorter.
+        progress : optional
+            A progress bar class such as ``tqdm.tqdm``; it counts frames. How many there are is not known beforehand.
 
         Returns
         -------
         iterator of arrays (chunk, n_columns) of float32
         """
+        check_progress(progress)
         paths = trajectory_files(file)
         if len(paths) > 1:
             raise InputError(f"{file!r:.60} stands for {len(paths)} files, but iter_load reads one; call it for each")
@@ -218,7 +231,7 @@ class DihedralFeaturizer(Transformer):  # type: ignore[misc]
         self._remember(recipe)
         notes: list[str] = []
         blocks = recipe.blocks(trajectory_blocks(paths[0], topology, chunk), str(paths[0]), notes)
-        return warned_of(regrouped(blocks, chunk), notes)
+        return warned_of(counted(regrouped(blocks, chunk), progress), notes)
 
     def _recipe(self, topology: md.Topology, stride: int) -> Recipe:
         sincos, periodic = check_flag("sincos", self.sincos), check_flag("periodic", self.periodic)

@@ -117,7 +117,7 @@ def read_topology(top: Any, files: Sequence[Path] = (), atoms: Any = None) -> md
 
 
 def _topology_of_file(path: Path) -> md.Topology:
-    if not path.exists():
+    if not os.path.exists(path):  # False also for names that cannot be
         raise InputError(f"there is no topology file {str(path)!r} (looked in {Path.cwd()}); check its name and folder")
     try:
         if extension_of(path) == ".hdf5":  # md.load_topology knows .h5 only

@@ -10,6 +10,7 @@ from typing import Any
 
 import mdtraj as md
 import numpy as np
+from deeptime.util.callbacks import ProgressCallback
 
 from m3c_md.exceptions import TrajectoryError, TrajectoryWarning
 from m3c_md.features.cache import cache_key, cached_file, read_cached, write_cached
@@ -176,6 +177,17 @@ def regrouped(blocks: Iterable[Float32Array], size: int) -> Iterator[Float32Arra
         raise
     if n_waiting:
         yield np.concatenate(waiting)
+
+
+def counted(blocks: Iterable[Float32Array], progress: Any) -> Iterator[Float32Array]:
+    """Pass blocks on, and count their rows in a progress bar."""
+    if progress is None:
+        yield from blocks
+        return
+    with ProgressCallback(progress, "frames", None) as bar:
+        for block in blocks:
+            bar(len(block))
+            yield block
 
 
 def warned_of(blocks: Iterable[Float32Array], notes: Sequence[str]) -> Iterator[Float32Array]:

@@ -28,10 +28,12 @@ from m3c_md.search.windows import FeatureBlocks, equally_spaced
 FloatArray = NDArray[np.float64]
 
 MAX_LOOKS = 20
-# Widest and narrowest smoothing to begin with, and the share of the wanted gap that it may be guilty of.
+# Widest and narrowest smoothing to begin with, and the shares of the wanted gap that it may be guilty of: in the end,
+# and at the first look, from which on kinks collect more windows.
 FIRST_SMOOTHING = 0.02
 SMALLEST_SMOOTHING = 1e-4
-SMOOTHING_SHARE = 0.3
+SMOOTHING_SHARE = 0.15
+FIRST_SHARE = 0.05
 # The objective may rise by this share before a step is halved, and must have fallen by no more at the end: while it
 # falls faster, labels are still changing, however small the gap for those at hand.
 TOLERATED_RISE = 1e-3
@@ -99,7 +101,7 @@ def polish_on_all_data(
         return Look(rule, sums, objective, bound)
 
     rule = candidate.optimum.rule
-    smoothing = _narrow_enough(sample, bounds, rule, SMOOTHING_SHARE * gap * candidate.optimum.objective)
+    smoothing = _narrow_enough(sample, bounds, rule, FIRST_SHARE * gap * candidate.optimum.objective)
     best: Look | None = None
     trace: list[float] = []
     step = 1.0

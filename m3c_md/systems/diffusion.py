@@ -12,9 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from m3c_md.exceptions import InputError
+from m3c_md.inputs import check_generator, check_integer, check_positive
 
 FloatArray = NDArray[np.float64]
 Box = tuple[tuple[float, float], tuple[float, float]]
+
+# What the samples of a simulation, or the noise between two of them, may take.
+MOST_BYTES = 2e10
 
 
 class _ProductWells:
@@ -141,8 +145,8 @@ MODEL_II = DiffusionModel(
 
 def whole_ratio(longer: float, shorter: float, names: str) -> int:
     """Return longer / shorter, which must be a positive whole number."""
-    if not (0.0 < longer < np.inf and 0.0 < shorter < np.inf):
-        raise InputError(f"{names} must be positive and finite, got {longer} and {shorter}")
+    for value in (longer, shorter):
+        check_positive(names, value)
     ratio = round(longer / shorter)
     if ratio < 1 or abs(longer / shorter - ratio) > 1e-6:
         raise InputError(f"{names}: {longer} is not a whole multiple of {shorter}; choose values that divide")
@@ -189,13 +193,19 @@ def simulate(
     >>> [traj.shape for traj in trajs]
     [(6, 2), (6, 2)]
     """
-    count = model.n_trajectories if n_trajectories is None else n_trajectories
+    if not isinstance(model, DiffusionModel):
+        raise InputError(f"model={model!r:.60} must be a DiffusionModel, e.g. MODEL_I")
+    check_generator(rng)
+    count = check_integer("n_trajectories", model.n_trajectories if n_trajectories is None else n_trajectories, 1)
     interval = model.interval if interval is None else interval
     step = model.step if step is None else step
     n_samples = whole_ratio(model.duration if duration is None else duration, interval, "duration and interval")
     n_steps = whole_ratio(interval, step, "interval and step")
-    if count < 1:
-        raise InputError(f"n_trajectories must be at least 1, got {count}")
+    if count * n_samples * 16 > MOST_BYTES or count * n_steps * 16 > MOST_BYTES:
+        raise InputError(
+            f"n_trajectories={count:.6g} of {n_samples:.6g} samples and {n_steps:.6g} steps between two of them do not "
+            "fit into memory; simulate fewer at a time"
+        )
     mobility = np.array(model.mobility)
     drift, amplitude = -step * mobility, np.sqrt(2.0 * step * mobility)
     low, high = np.array(model.start_box).T

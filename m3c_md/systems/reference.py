@@ -11,10 +11,14 @@ from scipy.sparse.linalg import eigsh
 from scipy.special import ive
 
 from m3c_md.exceptions import InputError
+from m3c_md.inputs import check_integer, check_positive, check_range
 from m3c_md.systems.diffusion import DiffusionModel, whole_ratio
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int32]
+
+# Of a grid; the generator of so many takes about a gigabyte.
+MOST_CELLS = 5e6
 
 
 def _grid_generator(model: DiffusionModel, spacing: float) -> tuple[FloatArray, FloatArray, sparse.csr_array]:
@@ -25,6 +29,8 @@ def _grid_generator(model: DiffusionModel, spacing: float) -> tuple[FloatArray, 
     A/h^2 (d/2)/sinh(d/2), d = U_j - U_i, free of overflow where pi is tiny.
     """
     shape = tuple(whole_ratio(high - low, spacing, "box side and spacing") for low, high in model.box)
+    if np.prod([float(size) for size in shape]) > MOST_CELLS:
+        raise InputError(f"spacing={spacing:g} makes a grid of {shape} cells; choose a larger one, e.g. 0.05")
     axes = [low + spacing * (np.arange(size) + 0.5) for (low, _), size in zip(model.box, shape, strict=True)]
     points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
     energy = model.potential(points)
@@ -104,8 +110,7 @@ class ExactReference:
 
     def slow_modes(self, count: int) -> tuple[FloatArray, FloatArray]:
         """Return the `count` eigenvalues of the generator next to zero (zero first) and its right eigenvectors."""
-        if not 1 <= count < len(self._root) - 1:
-            raise InputError(f"the number of modes must be between 1 and {len(self._root) - 2}, got {count}")
+        check_integer("count", count, 1, len(self._root) - 2)
         start = np.random.default_rng(0).standard_normal(len(self._root))  # ARPACK's own start would be random
         # Any small positive shift will do: the generator is singular, the shifted one is definite.
         values, vectors = eigsh(self._symmetric, count, sigma=0.01, v0=start)
@@ -114,15 +119,14 @@ class ExactReference:
 
     def relaxation_times(self, count: int) -> FloatArray:
         """Return the `count` slowest relaxation times -1/lambda_i, i > 1, longest first."""
-        return np.asarray(-1.0 / self.slow_modes(count + 1)[0][1:])
+        return np.asarray(-1.0 / self.slow_modes(check_integer("count", count, 1) + 1)[0][1:])
 
     def _propagate(self, labels: ArrayLike, lagtime: float) -> tuple[FloatArray, FloatArray]:
         """Return the states' indicators and their images under exp(L lagtime), both times sqrt(stationary)."""
         array = np.asarray(labels)
         if array.shape != self._root.shape:
             raise InputError(f"labels must have shape {self._root.shape}, one per cell, got {array.shape}")
-        if not 0.0 <= lagtime < np.inf:
-            raise InputError(f"lagtime must be finite and not negative, got {lagtime}")
+        check_range("lagtime", lagtime, 0.0, np.finfo(float).max)
         states, index = np.unique(array, return_inverse=True)
         indicators = self._root[:, None] * np.eye(len(states))[index]
         return indicators, _heat(self._symmetric, indicators, lagtime)
@@ -138,10 +142,10 @@ class ExactReference:
 
     def best_partition(self, n_states: int, lagtime: float) -> IntArray:
         """Return the (locally) most metastable partition, states ordered by falling population; cached."""
-        return _best_partition(self, n_states, lagtime)
+        most = len(self._root) - 3  # as many slow modes can be found, and one more is needed
+        return _best_partition(self, check_integer("n_states", n_states, 2, most), check_positive("lagtime", lagtime))
 
 
-@lru_cache(maxsize=8)
 def exact_reference(model: DiffusionModel, spacing: float = 0.05) -> ExactReference:
     """Return the `ExactReference` of a model, built once per process.
 
@@ -151,6 +155,13 @@ def exact_reference(model: DiffusionModel, spacing: float = 0.05) -> ExactRefere
     >>> exact_reference(MODEL_II, 0.1) is exact_reference(MODEL_II, 0.1)
     True
     """
+    if not isinstance(model, DiffusionModel):
+        raise InputError(f"model={model!r:.60} must be a DiffusionModel, e.g. MODEL_I")
+    return _exact_reference(model, check_positive("spacing", spacing))
+
+
+@lru_cache(maxsize=8)
+def _exact_reference(model: DiffusionModel, spacing: float) -> ExactReference:
     return ExactReference(model, spacing)
 
 
@@ -160,8 +171,6 @@ def _best_partition(reference: ExactReference, n_states: int, lagtime: float) ->
 
     Longer lags come first because at a short one the grid pins a boundary that should move less than a cell.
     """
-    if n_states < 2:
-        raise InputError(f"n_states must be at least 2, got {n_states}")
     starts = _starts(reference, n_states)
     labels = max(starts, key=lambda start: reference.metastability(start, lagtime))
     for factor in (4.0, 2.0, 1.0):

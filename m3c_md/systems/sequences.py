@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from m3c_md.exceptions import InputError
+from m3c_md.inputs import check_generator, check_integer
 from m3c_md.matching import agreement
 
 FloatArray = NDArray[np.float64]
@@ -50,7 +51,11 @@ def _label_chain(n_classes: int, transition_matrix: ArrayLike | None) -> tuple[F
     """Return the checked transition matrix and its stationary distribution."""
     if transition_matrix is None and n_classes not in _LABEL_CHAINS:
         raise InputError(f"the paper has no transition matrix for {n_classes} classes; give transition_matrix")
-    matrix = np.asarray(_LABEL_CHAINS[n_classes] if transition_matrix is None else transition_matrix, dtype=np.float64)
+    try:
+        given = _LABEL_CHAINS[n_classes] if transition_matrix is None else transition_matrix
+        matrix = np.asarray(given, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"transition_matrix={transition_matrix!r:.60} is no matrix of numbers ({error})") from error
     if matrix.shape != (n_classes, n_classes):
         raise InputError(f"transition_matrix must be {n_classes} x {n_classes} (classes in y), got {matrix.shape}")
     if not ((matrix >= 0).all() and np.allclose(matrix.sum(axis=1), 1.0, rtol=0.0, atol=1e-8)):
@@ -104,9 +109,11 @@ def labelled_sequence(
     ((50, 1), (150,))
     """
     patterns, classes_of = np.asarray(X), np.asarray(y)
-    if classes_of.ndim != 1 or len(patterns) != len(classes_of):
+    if classes_of.ndim != 1 or patterns.ndim == 0 or len(patterns) != len(classes_of):
         raise InputError(f"need one class per pattern, got X {patterns.shape} and y {classes_of.shape}")
-    if not 1 <= length <= len(classes_of):
+    check_generator(rng)
+    check_integer("length", length, 1)
+    if length > len(classes_of):
         raise InputError(f"length must be between 1 and the {len(classes_of)} instances of the data set, got {length}")
     classes, index, sizes = np.unique(classes_of, return_inverse=True, return_counts=True)
     matrix, stationary = _label_chain(len(classes), transition_matrix)

@@ -11,10 +11,17 @@ from deeptime.util.validation import ChapmanKolmogorovTest
 
 from m3c_md.exceptions import LagtimeWarning
 from m3c_md.inputs import as_state_trajectories, check_integer, check_positive, check_random_state, check_string
-from m3c_md.validation.resampling import FlowSamples, choose_confidence, flows_at_lagtimes
+from m3c_md.validation.resampling import MOST_SAMPLES, FlowSamples, choose_confidence, flows_at_lagtimes
 from m3c_md.validation.reversible import transition_matrices
 from m3c_md.validation.timescales import disconnected_notes, usable_lagtimes
-from m3c_md.validation.transitions import FloatArray, Note, named, number_of_states, short_trajectory_notes
+from m3c_md.validation.transitions import (
+    FloatArray,
+    Note,
+    longest_of,
+    named,
+    number_of_states,
+    short_trajectory_notes,
+)
 
 # Differences below this are rounding, not deviations.
 _ROUNDING = 1e-9
@@ -57,6 +64,14 @@ class ChapmanKolmogorov(ChapmanKolmogorovTest):  # type: ignore[misc]
         self.unit = unit
         self.confidence = confidence
         self.warnings = list(warnings)
+
+    def __repr__(self) -> str:
+        verdict = {True: "passes", False: "fails", None: "not judged"}[self.passes]
+        steps = f"{len(self.lagtimes) - 1} multiples of {self.dt * self.lagtimes[1]:g} {self.unit}"
+        return (
+            f"<{type(self).__name__}: {len(self.estimates[0])} states, {steps}, largest deviation "
+            f"{self.max_deviation:.3g}, {verdict} (confidence {self.confidence})>"
+        )
 
     @property
     def max_deviation(self) -> float:
@@ -137,8 +152,10 @@ def chapman_kolmogorov(
     trajectories = as_state_trajectories(dtrajs, n_states)
     n = number_of_states(trajectories, n_states)
     lag, steps = check_integer("lagtime", lagtime, 1), check_integer("n_steps", n_steps, 1)
-    check_integer("n_samples", n_samples, 2)
+    check_integer("n_samples", n_samples, 2, MOST_SAMPLES)
     time_step, time_unit, rng = check_positive("dt", dt), check_string("unit", unit), check_random_state(random_state)
+    # One multiple beyond the data says the same as any number of them.
+    steps = min(steps, longest_of(trajectories) // lag + 1)
     lags, notes = usable_lagtimes(trajectories, [lag * k for k in range(1, steps + 1)])
     notes += short_trajectory_notes(trajectories, lags)
     method = choose_confidence(confidence, trajectories, lags[-1])

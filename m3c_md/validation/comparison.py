@@ -16,18 +16,21 @@ from m3c_md.clustering.checkpoint import check_checkpoint
 from m3c_md.clustering.face import StateEstimator, StateModel
 from m3c_md.exceptions import DegenerateSolutionError, InputError, M3CWarning, ShortTrajectoryWarning
 from m3c_md.inputs import (
+    as_list,
     as_trajectories,
     check_choice,
     check_flag,
     check_integer,
     check_jobs,
+    check_names,
     check_positive,
     check_progress,
     check_random_state,
     check_string,
+    column_names,
 )
 from m3c_md.validation.kept_fits import KeptFits, found_or_fitted
-from m3c_md.validation.methods import METHODS, Fit, as_list, build_methods
+from m3c_md.validation.methods import METHODS, Fit, build_methods
 from m3c_md.validation.splits import Split, check_disjoint, check_repeated, groups, hold_out, long_trajectories
 from m3c_md.validation.timescales import ImpliedTimescales, implied_timescales, usable_lagtimes
 from m3c_md.validation.transitions import Note
@@ -194,9 +197,14 @@ def compare(
     [1.956, 1.956]
     """
     check_integer("n_states", n_states, 2)
+    names = column_names(trajs)
     data, too_short = long_trajectories(as_trajectories(trajs), check_integer("lagtime", lagtime, 1))
+    n_frames = sum(map(len, data))
+    if n_states > n_frames:
+        raise InputError(f"n_states={n_states:.6g}, but there are only {n_frames} frames; ask for fewer states")
     judges, too_short_test = data, ""
     if test is not None:
+        check_names(column_names(test), names, "test", "trajs has")
         judges, too_short_test = long_trajectories(as_trajectories(test, data[0].shape[1]), lagtime, "test ")
     notes: list[Note] = [(text, ShortTrajectoryWarning) for text in (too_short, too_short_test) if text]
     splits = _splits(data, judges, lagtime, allow_overlap=check_flag("allow_overlap", allow_overlap))
@@ -221,6 +229,8 @@ def compare(
     models = {name: fit.model for name, fit in whole.items() if fit.model is not None}
     if not models:
         raise DegenerateSolutionError("every method failed: " + "; ".join(f"{n}: {f.error}" for n, f in whole.items()))
+    for model in models.values():
+        model.columns = names
     dtrajs = {name: model.transform(judges) for name, model in models.items()}
     timescales = _timescales(dtrajs, lags, n_states, time_step, time_unit, seed)
     table_of_splits = _table_of_splits(fits, time_step, time_unit)
@@ -251,7 +261,7 @@ def _splits(data: list[FloatArray], judges: list[FloatArray], lagtime: int, *, a
 
 
 def _usable(lagtimes: Any, evaluated: list[FloatArray]) -> tuple[list[int], list[Note]]:
-    lags = sorted({check_integer("lagtimes", lag, 1) for lag in as_list(lagtimes)})
+    lags = sorted({check_integer("lagtimes", lag, 1) for lag in as_list("lagtimes", lagtimes)})
     if not lags:
         raise InputError("lagtimes is empty; give at least one lag time in frames, or None for a choice by the data")
     return usable_lagtimes([np.zeros(len(x), dtype=np.intp) for x in evaluated], lags)

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from m3c_md.clustering.face import StateEstimator
-from m3c_md.clustering.model_file import load_model, write_atomically
+from m3c_md.clustering.model_file import load_model
+from m3c_md.disk import writing
 from m3c_md.exceptions import InputError, ModelFileError
 from m3c_md.validation.methods import Fit, Judgement, fit_and_judge
 from m3c_md.validation.splits import Split
@@ -82,7 +83,8 @@ class KeptFits:
                 for held_out, judged in fit.judgements.items()
             },
         }
-        write_atomically(json.dumps(kept, indent=1).encode("utf-8"), text, "a checkpoint")
+        with writing(text, "a checkpoint") as partial:
+            partial.write_text(json.dumps(kept, indent=1), encoding="utf-8")
 
     def _paths(self, name: str, run: int) -> tuple[Path, Path]:
         stem = f"{re.sub(r'[^A-Za-z0-9+-]', '_', name)}_{run}"

@@ -18,7 +18,7 @@ from m3c_md.clustering.m3c import M3C
 from m3c_md.clustering.mmc import MMC
 from m3c_md.clustering.pcca_plus import PCCAPlus
 from m3c_md.exceptions import DegenerateSolutionError, InputError, M3CWarning, SolverError
-from m3c_md.inputs import check_choice, check_integer
+from m3c_md.inputs import as_list, check_choice, check_integer
 from m3c_md.validation.splits import Split
 from m3c_md.validation.timescales import implied_timescales
 from m3c_md.validation.transitions import metastability
@@ -91,23 +91,11 @@ def build_methods(
     return estimators, message
 
 
-def as_list(values: Any) -> list[Any]:
-    """Several values as a list, a single one as a list of one.
-
-    Examples
-    --------
-    >>> as_list(range(2)), as_list(7)
-    ([0, 1], [7])
-    """
-    try:
-        return list(values)
-    except TypeError:
-        return [values]
-
-
 def usable_numbers(n_microstates: Any, n_states: int, n_frames: int) -> tuple[list[int], str]:
     """Numbers of microstates in rising order that leave ten frames to each, and a message on the others."""
-    numbers = sorted({check_integer("n_microstates", number, n_states) for number in as_list(n_microstates)})
+    numbers = sorted(
+        {check_integer("n_microstates", number, n_states) for number in as_list("n_microstates", n_microstates)}
+    )
     if not numbers:
         raise InputError("n_microstates is empty; give at least one number of microstates")
     kept = [number for number in numbers if 10 * number <= n_frames] or numbers[:1]

@@ -19,6 +19,8 @@ _AUTO_BOOTSTRAP = 10
 _LEAST_BOOTSTRAP = 5
 # Gibbs sweeps between two posterior samples: BayesianMSM makes one for a few states, which leaves them correlated.
 _SWEEPS = 10
+# More samples than this say nothing new, and would fill the memory.
+MOST_SAMPLES = 100_000
 
 
 class FlowSamples(NamedTuple):

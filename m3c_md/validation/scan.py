@@ -16,6 +16,7 @@ from m3c_md.clustering.m3c import M3C
 from m3c_md.clustering.margin_model import M3CModel
 from m3c_md.exceptions import DegenerateSolutionError, InputError, M3CWarning, ShortTrajectoryWarning, SolverError
 from m3c_md.inputs import (
+    as_list,
     as_trajectories,
     check_integer,
     check_jobs,
@@ -23,8 +24,8 @@ from m3c_md.inputs import (
     check_progress,
     check_random_state,
     check_string,
+    column_names,
 )
-from m3c_md.validation.methods import as_list
 from m3c_md.validation.splits import long_trajectories
 from m3c_md.validation.timescales import implied_timescales
 from m3c_md.validation.transitions import metastability
@@ -143,7 +144,7 @@ def scan_states(
     data, too_short = long_trajectories(as_trajectories(trajs), check_integer("lagtime", lagtime, 1))
     if too_short:
         warnings.warn(too_short, ShortTrajectoryWarning, stacklevel=2)
-    numbers = sorted({check_integer("n_states", number, 2) for number in as_list(n_states)})
+    numbers = sorted({check_integer("n_states", number, 2) for number in as_list("n_states", n_states)})
     if not numbers:
         raise InputError("n_states is empty; give the numbers of states to try, e.g. range(2, 8)")
     check_integer("n_resamples", n_resamples, 1)
@@ -160,6 +161,8 @@ def scan_states(
         raise DegenerateSolutionError(
             "M3C failed for every number of states: " + "; ".join(f"{n}: {trials[n][0].error}" for n in numbers)
         )
+    for model in models.values():
+        model.columns = column_names(trajs)
     table = _table(data, trials, lagtime, time_step, time_unit)
     suggestion, reason = suggest(table, lagtime * time_step, time_unit)
     return StateScan(table, models, suggestion, reason, lagtime, time_step, time_unit)

@@ -12,6 +12,7 @@ from deeptime.util.validation import ImpliedTimescales as DeeptimeImpliedTimesca
 
 from m3c_md.exceptions import DisconnectedWarning, InputError, LagtimeWarning, TimescaleWarning
 from m3c_md.inputs import (
+    as_list,
     as_state_trajectories,
     check_integer,
     check_positive,
@@ -19,7 +20,7 @@ from m3c_md.inputs import (
     check_random_state,
     check_string,
 )
-from m3c_md.validation.resampling import FlowSamples, choose_confidence, flows_at_lagtimes
+from m3c_md.validation.resampling import MOST_SAMPLES, FlowSamples, choose_confidence, flows_at_lagtimes
 from m3c_md.validation.reversible import relaxation_eigenvalues
 from m3c_md.validation.transitions import (
     FloatArray,
@@ -79,6 +80,17 @@ class ImpliedTimescales(DeeptimeImpliedTimescales):  # type: ignore[misc]
         self.unit = unit
         self.confidence = confidence
         self.warnings = list(warnings)
+
+    def __repr__(self) -> str:
+        lags = f"{self.dt * self.lagtimes[0]:g} to {self.dt * self.lagtimes[-1]:g} {self.unit}"
+        slowest = "no timescale"
+        if self.max_n_processes:
+            slowest = f"t2 = {self.dt * self.timescales_for_process(0)[-1]:.3g} {self.unit} at the longest"
+        warned = f", {len(self.warnings)} warning{'s' if len(self.warnings) > 1 else ''}" if self.warnings else ""
+        return (
+            f"<{type(self).__name__}: {self.max_n_processes} timescales at {len(self.lagtimes)} lag times ({lags}), "
+            f"{slowest}, confidence {self.confidence}{warned}>"
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table in ``unit``: lag time (index), timescales t2, t3, ... and the ends of their 95 % bands.
@@ -165,7 +177,7 @@ def implied_timescales(
     trajectories = as_state_trajectories(dtrajs, n_states)
     n = number_of_states(trajectories, n_states)
     n_kept = n - 1 if n_timescales is None else min(check_integer("n_timescales", n_timescales, 1), n - 1)
-    check_integer("n_samples", n_samples, 2)
+    check_integer("n_samples", n_samples, 2, MOST_SAMPLES)
     check_progress(progress)
     time_step, time_unit, rng = check_positive("dt", dt), check_string("unit", unit), check_random_state(random_state)
     lags, notes = usable_lagtimes(trajectories, _asked_for(lagtimes, trajectories, n))
@@ -231,11 +243,7 @@ def _asked_for(lagtimes: Any, trajectories: Sequence[StateArray], n_states: int)
     """Lag times in ascending order, each once."""
     if lagtimes is None:
         return _default_lagtimes(trajectories, n_states)
-    try:
-        several = list(lagtimes)
-    except TypeError:
-        several = [lagtimes]
-    checked = sorted({check_integer("lag time", lag, 1) for lag in several})
+    checked = sorted({check_integer("lag time", lag, 1) for lag in as_list("lagtimes", lagtimes)})
     if not checked:
         raise InputError("lagtimes is empty; give at least one lag time in frames, or None for a choice by the data")
     return checked

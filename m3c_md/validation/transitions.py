@@ -16,6 +16,9 @@ FloatArray: TypeAlias = NDArray[np.float64]
 StateArray: TypeAlias = NDArray[np.intp]
 Note: TypeAlias = tuple[str, type[M3CWarning]]
 
+# What the transition counts of all trajectories may take; macrostates need a few kilobytes.
+MOST_COUNT_BYTES = 2e9
+
 
 def transition_counts(dtrajs: Any, lagtime: int = 1, n_states: int | None = None) -> FloatArray:
     """Count the transitions from frame t to frame t + lagtime (sliding window), never across trajectories.
@@ -42,7 +45,7 @@ def transition_counts(dtrajs: Any, lagtime: int = 1, n_states: int | None = None
     """
     trajectories, n, lag = _checked(dtrajs, lagtime, n_states)
     _tell(short_trajectory_notes(trajectories, [lag]))
-    return np.asarray(counts_per_trajectory(trajectories, lag, n).sum(axis=0))
+    return _total_counts(trajectories, lag, n)
 
 
 def transition_matrix(dtrajs: Any, lagtime: int = 1, n_states: int | None = None) -> FloatArray:
@@ -66,7 +69,7 @@ def transition_matrix(dtrajs: Any, lagtime: int = 1, n_states: int | None = None
     """
     trajectories, n, lag = _checked(dtrajs, lagtime, n_states)
     _tell(short_trajectory_notes(trajectories, [lag]))
-    return _row_normalised(counts_per_trajectory(trajectories, lag, n).sum(axis=0))
+    return _row_normalised(_total_counts(trajectories, lag, n))
 
 
 def metastability(dtrajs: Any, lagtime: int = 1, n_states: int | None = None) -> float:
@@ -94,7 +97,7 @@ def metastability(dtrajs: Any, lagtime: int = 1, n_states: int | None = None) ->
     1.1666666666666665
     """
     trajectories, n, lag = _checked(dtrajs, lagtime, n_states)
-    matrix = _row_normalised(counts_per_trajectory(trajectories, lag, n).sum(axis=0))
+    matrix = _row_normalised(_total_counts(trajectories, lag, n))
     notes = short_trajectory_notes(trajectories, [lag])
     never_left = np.flatnonzero(np.isnan(np.diagonal(matrix)))
     if len(never_left):
@@ -111,11 +114,25 @@ def counts_per_trajectory(trajectories: Sequence[StateArray], lagtime: int, n_st
     >>> counts_per_trajectory([np.array([0, 1, 1]), np.array([0])], 1, 2).tolist()
     [[[0.0, 1.0], [0.0, 1.0]], [[0.0, 0.0], [0.0, 0.0]]]
     """
+    n_bytes = 8 * len(trajectories) * n_states**2
+    if n_bytes > MOST_COUNT_BYTES:
+        raise InputError(
+            f"n_states={n_states:.6g} in {len(trajectories)} trajectories take {n_bytes / 1e9:.3g} GB of transition "
+            "counts; give macrostates, and leave microstates to deeptime's TransitionCountEstimator"
+        )
     counts = np.empty((len(trajectories), n_states, n_states))
     for count, x in zip(counts, trajectories, strict=True):
         pairs = x[:-lagtime] * n_states + x[lagtime:]
         count[:] = np.bincount(pairs, minlength=n_states**2).reshape(n_states, n_states)
     return counts
+
+
+def _total_counts(trajectories: Sequence[StateArray], lagtime: int, n_states: int) -> FloatArray:
+    """Counts of all trajectories together, in the memory of one."""
+    total: FloatArray = sum(
+        (counts_per_trajectory([x], lagtime, n_states)[0] for x in trajectories), start=np.zeros(())
+    )
+    return total
 
 
 def number_of_states(trajectories: Sequence[StateArray], n_states: int | None) -> int:

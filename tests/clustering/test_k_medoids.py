@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 
 from m3c_md import KMedoids
 from m3c_md.clustering.k_medoids import KMedoidsModel
-from m3c_md.exceptions import InputError
+from m3c_md.exceptions import InputError, RareStateWarning
 from m3c_md.search.coarse_graining import k_medoids
 from tests.conftest import Wells, hidden_markov_wells
 
@@ -135,14 +135,16 @@ class TestScatter:
 class TestDuplicates:
     def test_medoids_are_distinct(self) -> None:
         x = np.repeat([0.0, 0.0, 0.0, 1.0, 7.0], [500, 300, 200, 1, 1])
-        model = KMedoids(3, random_state=0).fit_fetch(x)
+        with pytest.warns(RareStateWarning, match=r"the smallest state has 0\.10% of the frames, .* outlier"):
+            model = KMedoids(3, random_state=0).fit_fetch(x)
         assert sorted(model.centers.ravel().round(12)) == [0.0, 1.0, 7.0]
         assert model.populations == pytest.approx(np.array([1000, 1, 1]) / 1002)
         assert model.scatter == pytest.approx(0.0, abs=1e-12)
 
     def test_rare_frames_in_a_crowd_larger_than_a_sample(self) -> None:
         x = np.concatenate([np.zeros(5000), [1.0, 1.0, 9.0]])
-        model = KMedoids(3, n_restarts=2, random_state=0).fit_fetch(x)
+        with pytest.warns(RareStateWarning):
+            model = KMedoids(3, n_restarts=2, random_state=0).fit_fetch(x)
         assert sorted(model.centers.ravel().round(12)) == [0.0, 1.0, 9.0]
 
     def test_counts_of_duplicates_weigh(self) -> None:

@@ -211,7 +211,7 @@ class TestStops:
 
     @pytest.mark.parametrize("moment", ["while a file is written", "before it has its name", "after it has its name"])
     def test_around_every_file(self, moment, tmp_path, monkeypatch):
-        replace = os.replace
+        replace = Path.replace
 
         def stopped(source: Path, target: Path) -> None:
             if moment == "after it has its name":
@@ -229,7 +229,7 @@ class TestStops:
             folder = tmp_path / f"stop {n_stops}"
             chunks.clear()
             with monkeypatch.context() as patch:
-                patch.setattr(runs.os, "replace", at_call(n_stops, replace, stopped))
+                patch.setattr(Path, "replace", at_call(n_stops, replace, stopped))
                 try:
                     simulate(TINY, 2, folder)
                     break

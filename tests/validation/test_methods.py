@@ -10,7 +10,7 @@ import pytest
 from m3c_md import KMedoids, PCCAPlus
 from m3c_md.exceptions import DegenerateSolutionError, InputError, SolverError
 from m3c_md.validation import implied_timescales, metastability
-from m3c_md.validation.methods import METHODS, as_list, build_methods, fit_and_judge, judge, usable_numbers
+from m3c_md.validation.methods import METHODS, build_methods, fit_and_judge, judge, usable_numbers
 from m3c_md.validation.splits import Split
 from tests.conftest import hidden_markov_wells
 
@@ -78,7 +78,7 @@ class TestNumbersOfMicrostates:
             (2, "n_microstates=2 must be a whole number of at least 3"),
             ((50, 1), "n_microstates=1 must"),
             (50.0, "n_microstates=50.0 must"),
-            ("50", "n_microstates='5' must"),
+            ("50", "n_microstates='50' must be a number or several"),
             (None, "n_microstates=None must"),
             ([[50, 100], [200]], r"n_microstates=\[50, 100\] must"),
             (True, "n_microstates=True must"),
@@ -87,10 +87,6 @@ class TestNumbersOfMicrostates:
     def test_refused(self, given: Any, message: str) -> None:
         with pytest.raises(InputError, match=message):
             usable_numbers(given, 3, 1000)
-
-    def test_as_list(self) -> None:
-        assert as_list(i for i in (2, 3)) == [2, 3]
-        assert as_list(None) == [None]
 
 
 class TestFitAndJudge:

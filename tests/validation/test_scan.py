@@ -164,7 +164,7 @@ class TestInput:
             ({"n_states": []}, "n_states is empty; give .* range"),
             ({"n_states": range(1, 4)}, "n_states=1 must be a whole number of at least 2"),
             ({"n_states": [2.0]}, "n_states=2.0 must"),
-            ({"n_states": "23"}, "n_states='2' must"),
+            ({"n_states": "23"}, "n_states='23' must be a number or several"),
             ({"n_states": None}, "n_states=None must"),
             ({"lagtime": 0}, "lagtime=0 must"),
             ({"lagtime": 200}, "lagtime=200 needs .* longest has 200"),

@@ -242,9 +242,14 @@ class TestLagTimes:
         with pytest.raises(InputError, match=r"lag times 4, 9 cannot be used, for the longest trajectory has 4 frames"):
             implied_timescales([0, 1, 0, 1], [4, 9])
 
-    @pytest.mark.parametrize("lagtimes", [0, -5, 2.0, [1, 2.5], [0, 1], "12", [None], [True], np.array([1.0, 2.0])])
+    @pytest.mark.parametrize("lagtimes", [0, -5, 2.0, [1, 2.5], [0, 1], [None], [True], np.array([1.0, 2.0])])
     def test_what_is_no_lag_time(self, lagtimes: Any) -> None:
         with pytest.raises(InputError, match=r"lag time=.* must be a whole number of at least 1"):
+            implied_timescales(CHAIN, lagtimes)
+
+    @pytest.mark.parametrize("lagtimes", ["12", b"12", {1: 2}])
+    def test_text_is_no_list_of_lag_times(self, lagtimes: Any) -> None:
+        with pytest.raises(InputError, match=r"lagtimes=.* must be a number or several"):
             implied_timescales(CHAIN, lagtimes)
 
     def test_no_lag_time(self) -> None:
