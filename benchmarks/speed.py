@@ -217,7 +217,7 @@ def from_file(n_frames: int) -> list[dict[str, Any]]:
             mapped = np.lib.format.open_memmap(path, "w+", np.float32, (n, 4))
             for start in range(0, n, 1_000_000):
                 part = mapped[start : start + 1_000_000]
-                part[:] = dihedral_series(len(part), 2, 0, dtype=np.float32)[0]
+                part[:] = dihedral_series(len(part), 2, 0, draw=start, dtype=np.float32)[0]
             mapped.flush()
             del mapped
             done = subprocess.run(

@@ -307,10 +307,11 @@ def _doubts(candidates: Sequence[Candidate], asked: SearchSettings, used: Search
             "lower balance[0] if it is a state, or ask for fewer states"
         )
         notes.append((message, RareStateWarning))
-    if used.balance != asked.balance:
+    if used.hold_labels or used.balance[0] > asked.balance[0]:
+        way = "left as the start had them" if used.hold_labels else f"held to at least {used.balance[0]:.1%} per state"
         message = (
-            f"every candidate lost a state, so labels were held to at least {used.balance[0]:.1%} per state; "
-            "the states overlap, and fewer of them may describe the data better"
+            f"every candidate lost a state, so labels were {way}; the states overlap, and fewer of them, or a shorter "
+            "lag time, may describe the data better"
         )
         notes.append((message, OverlappingStatesWarning))
     if not winner.optimum.converged:

@@ -68,8 +68,14 @@ SAME_START = 0.98
 TRIAL_ITERATIONS = 30
 # Where all features are in memory, a winner is brought to this gap or the one asked for, whichever is smaller.
 IN_MEMORY_GAP = 1e-4
-# Lower bounds on the labels, as shares of 1/κ, tried in turn when every candidate has lost a state.
-TIGHTER_BALANCE = (0.25, 0.5)
+# Lower bounds on the labels tried in turn when every candidate has lost a state. Rarer states: if they leave so many
+# windows to a state, and nobody asked for states much larger than by default. Tighter ones, as shares of 1/κ.
+RARER_BALANCE = (0.003, 0.001)
+FEWEST_WINDOWS = 10
+LARGEST_LOOSENED = 0.02
+TIGHTER_BALANCE = (0.25, 0.5, 0.75)
+# A solution whose Q comes as close as this to the number of states is taken at once.
+CLEARLY_METASTABLE = 0.5
 # Kinetics are estimated from at most this many windows: a small sample would miss the rare transitions.
 KINETIC_WINDOWS = 10_000
 
@@ -134,7 +140,7 @@ def search(
     trials = _first_trials(problem, scouts, starts, sizes[0][0], seed)
     journal = NoJournal() if journal is None else journal
     # The search may come again with labels held closer to balance: steps are told apart by that.
-    balance = f"balance {problem.settings.balance[0]:.6g}"
+    balance = f"balance {problem.settings.balance[0]:.6g}{' held' if problem.settings.hold_labels else ''}"
 
     def optimise(some: Trials, n_windows: int, stage: str, begin: float, end: float) -> list[Candidate]:
         accuracy = TRIAL_GAP if halving else gap
@@ -175,11 +181,12 @@ def search(
 def search_until_populated(
     problem: SearchProblem, bandwidths: Sequence[float], starts: Sequence[Start], **options: Any
 ) -> tuple[list[Candidate], SearchSettings]:
-    """Search, and where every candidate is degenerate search again with labels held closer to balance.
+    """Search, and where every candidate is degenerate search again with other settings.
 
-    A state that overlaps with others may vanish because leaving ϱ_l of the labels wrong, at a cost of 3ϱ_l, is cheaper
-    than keeping it, and a larger ϱ_l takes that way out. Only some bandwidths are tried then: such states deserve no
-    long search.
+    There are two reasons. A state may be rarer than the balance allows for; then a smaller bound finds it. Or states
+    overlap, and leaving ϱ_l of the labels wrong, at a cost of 3ϱ_l, is cheaper than keeping them apart; then labels are
+    held closer to balance, or left as the starts had them. The objectives of different settings do not compare, so of
+    what is found this way the most metastable is taken.
 
     Returns
     -------
@@ -188,19 +195,41 @@ def search_until_populated(
         Those that it took.
     """
     settings = problem.settings
-    lower, upper = settings.balance
-    tighter = [step / settings.n_states for step in TIGHTER_BALANCE if step / settings.n_states > lower]
     try:
         return search(problem, bandwidths, starts, **options), settings
     except DegenerateSolutionError as error:
         failure = error
-    for share in tighter:
-        rung = replace(settings, balance=(share, upper), least_population=settings.guard)
+    found: list[tuple[list[Candidate], SearchSettings]] = []
+    for other in _other_settings(settings, problem.n_windows, len(problem.data.windows)):
+        # Overlapping states deserve no long search.
+        some = bandwidths if other.balance[0] < settings.balance[0] else _scouts(bandwidths)
         try:
-            return search(replace(problem, settings=rung), _scouts(bandwidths), starts, **options), rung
+            found.append((search(replace(problem, settings=other), some, starts, **options), other))
         except DegenerateSolutionError:
             continue
-    raise failure
+        quality = found[-1][0][0].metastability
+        if not quality <= settings.n_states - CLEARLY_METASTABLE:  # or not a number, for single frames
+            break
+    if not found:
+        raise failure
+    return max(found, key=lambda one: np.nan_to_num(one[0][0].metastability))
+
+
+def _other_settings(settings: SearchSettings, n_windows: int, n_slices: int) -> list[SearchSettings]:
+    """What to try where the settings asked for leave some state empty, rarer states first."""
+    lower, upper = settings.balance
+    tighter = [step / settings.n_states for step in TIGHTER_BALANCE if step / settings.n_states > lower]
+    others = [replace(settings, balance=(share, upper), least_population=settings.guard) for share in tighter]
+    if n_slices == 1:
+        return others  # single frames are no metastable states: neither rare ones nor starts can be judged
+    rarer = [share for share in RARER_BALANCE if share < lower and share * n_windows >= FEWEST_WINDOWS]
+    if lower > LARGEST_LOOSENED:
+        rarer = []
+    return [
+        *(replace(settings, balance=(share, upper)) for share in rarer),
+        *others,
+        replace(settings, hold_labels=True),
+    ]
 
 
 def _rung_sizes(n_windows: int, halving: bool, streamed: bool) -> list[tuple[int, int]]:

@@ -40,6 +40,8 @@ class SearchSettings:
         Bounds ϱ_l and ϱ_u on the shares of the labels.
     least_population : float, optional
         Smallest share of the frames that a state should have; ϱ_l by default.
+    hold_labels : bool
+        Whether labels stay as they are and only the rule is optimised.
     bias : bool
         Whether rules have offsets b_k.
     max_iterations, tolerance : int
@@ -50,6 +52,7 @@ class SearchSettings:
     regularization: float
     balance: tuple[float, float]
     least_population: float | None = None
+    hold_labels: bool = False
     bias: bool = True
     max_iterations: int = 100
     tolerance: int = 0
@@ -131,7 +134,7 @@ def local_search(
     limit = settings.max_iterations if max_iterations is None else max_iterations
     tolerance = max(settings.tolerance, int(TRIAL_CHANGES * len(labels))) if trial else settings.tolerance
     rule, smoothing = start, COLD_SMOOTHING if start is None else WARM_SMOOTHING
-    accuracy = max(gap, COARSEST_GAP)
+    accuracy = gap if settings.hold_labels else max(gap, COARSEST_GAP)
     trace: list[float] = []
     iteration = n_empty = 0
     while True:
@@ -147,6 +150,9 @@ def local_search(
             smoothing=smoothing,
         )
         rule = solved.rule
+        if settings.hold_labels:
+            value, bound = solved.objective, solved.lower_bound
+            return LocalOptimum(rule, labels, value, bound, iteration, solved.converged, (value,))
         costs = all_label_costs(blocks, rule)
         assigned = balanced_labels(costs, *bounds)
         empty = np.bincount(costs.argmin(axis=1), minlength=settings.n_states).min() == 0

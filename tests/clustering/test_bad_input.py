@@ -159,7 +159,7 @@ class TestRefused:
         # One well cannot be split by a rule this smooth: better no states than empty ones.
         cloud = np.random.default_rng(0).normal(size=(300, 2))
         with pytest.raises(DegenerateSolutionError, match=r"state \d of 3, .*fewer states.*bandwidths.*balance"):
-            quick(3, bandwidth=100.0).fit(cloud)
+            quick(3, bandwidth=1000.0).fit(cloud)
 
 
 class TestKnownGaps:

@@ -16,7 +16,13 @@ import pytest
 
 import m3c_md
 from m3c_md import M3C, M3CModel
-from m3c_md.exceptions import AmbiguousSolutionWarning, ConvergenceWarning, ShortTrajectoryWarning
+from m3c_md.exceptions import (
+    AmbiguousSolutionWarning,
+    ConvergenceWarning,
+    OverlappingStatesWarning,
+    RareStateWarning,
+    ShortTrajectoryWarning,
+)
 from m3c_md.matching import agreement
 from tests.conftest import Wells, hidden_markov_wells, quick
 
@@ -99,6 +105,31 @@ class TestPopulations:
             assert np.bincount(three_wells.states).min() < least * len(x)
         else:
             assert np.bincount(model.transform(x), minlength=3).min() >= least * len(x)
+
+
+class TestWhereTheBalanceDoesNotFit:
+    """Every candidate of the first search loses a state there."""
+
+    @pytest.mark.parametrize("seed", [0, 1])
+    def test_a_state_rarer_than_the_balance_is_found(self, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        states = np.cumsum(rng.random(6000) < 0.03) % 2
+        states[2000:2012] = states[4000:4012] = 2  # 0.4 % of the frames
+        x = np.array([[-1.5, 0.0], [1.5, 0.0], [0.0, 4.0]])[states] + 0.3 * rng.normal(size=(6000, 2))
+        with pytest.warns(RareStateWarning, match=r"0\.40% of the frames, less than balance\[0\]=0\.01"):
+            model = M3C(3, random_state=0).fit_fetch(x)
+        np.testing.assert_array_equal(model.transform(x) == 2, states == 2)
+
+    def test_overlapping_states_are_kept_apart(self) -> None:
+        rng = np.random.default_rng(1)
+        states = np.cumsum(np.where(rng.random(1200) < 0.97, 0, rng.integers(1, 3, 1200))) % 3
+        angle = 2.0 * np.pi * np.arange(3) / 3
+        centres = 1.5 * np.column_stack([np.cos(angle), np.sin(angle), *np.zeros((4, 3))])
+        x = centres[states] + 0.9 * rng.normal(size=(1200, 6))
+        with pytest.warns(OverlappingStatesWarning, match=r"every candidate lost a state, so labels were .* lag time"):
+            model = M3C(3, random_state=0).fit_fetch(x)
+        assert agreement(model.transform(x), states) > 0.85
+        assert model.populations.min() > 0.1
 
 
 # Prints what a fit in another process finds.

@@ -81,12 +81,26 @@ class TestThreeWells:
         np.testing.assert_allclose(row["populations"], shares, atol=1e-4)
 
     def test_models_by_number(self, scanned: StateScan) -> None:
-        assert list(scanned.models) == [2, 3]
-        assert [model.n_states for model in scanned.models.values()] == [2, 3]
+        assert list(scanned.models) == [2, 3, 4]
+        assert [model.n_states for model in scanned.models.values()] == [2, 3, 4]
         states = np.concatenate(scanned.models[3].transform(TRAJS))
         assert agreement(states, np.concatenate([well.states for well in WELLS])) == 1.0
 
-    def test_a_number_that_fails_has_a_row(self, scanned: StateScan) -> None:
+    def test_a_number_too_many_says_so(self, scanned: StateScan) -> None:
+        row = scanned.table.loc[4]
+        assert "the states overlap" in row["warnings"]
+        assert row["t4 / ns"] < 0.1 * row["t3 / ns"]
+
+    def test_a_number_that_fails_has_a_row(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        real = M3C.fit_fetch
+
+        def four_fail(self: M3C, data: Any, **options: Any) -> Any:
+            if self.n_states == 4:
+                raise DegenerateSolutionError("all 9 candidates are degenerate")
+            return real(self, data, **options)
+
+        monkeypatch.setattr(M3C, "fit_fetch", four_fail)
+        scanned = quick(TRAJS, (2, 3, 4), lagtime=2, dt=0.5, unit="ns")
         row = scanned.table.loc[4]
         assert row.drop(["populations", "warnings"]).isna().all()
         assert row["populations"] == []
