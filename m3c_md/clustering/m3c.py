@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from m3c_md.clustering.face import Note, transition_pairs, with_windows
 from m3c_md.clustering.margin_model import M3CModel
@@ -32,14 +32,16 @@ class M3C(MarginEstimator):
     bandwidth : "auto", float or sequence of float
         Width(s) σ of the Gaussian kernel to try, in units of the scaled columns. "auto" tries eight, from 0.18 to 2
         times the root mean square distance between frames.
-    n_features : int, default=100
-        Number d of random features.
+    n_features : "auto" or int
+        Number d of random features. "auto" takes 100, or 200 for more than 8 columns unless there are more than 20,000
+        pairs: in many dimensions the kernel needs more of them, and the fit twice the time.
     regularization : float
         β: weight of β/2 ||W||² against the mean loss. Larger values give smoother boundaries.
     balance : (float, float), default=(0.01, 0.99)
         Smallest and largest share of the transition pairs that a state may have. A solution whose rule leaves some
-        state with a smaller share of frames than the first number is degenerate and does not win; where there is no
-        other, one with up to 0.005 less is returned with a `RareStateWarning`.
+        state with a smaller share of frames than the first number is degenerate and does not win. Where there is no
+        other, rarer states are looked for (down to 0.001, with a `RareStateWarning`), and labels are held closer to
+        balance or left as the starts had them (with an `OverlappingStatesWarning`): the most metastable is taken.
     reweight : bool, default=True
         Whether to weight transition pairs towards the relaxed distribution: removes the bias of trajectories started
         out of equilibrium, changes nothing where data are in equilibrium (see ``model.effective_sample``).
@@ -98,7 +100,7 @@ class M3C(MarginEstimator):
         lagtime: int = 1,
         *,
         bandwidth: str | float | Sequence[float] = "auto",
-        n_features: int = 100,
+        n_features: Literal["auto"] | int = "auto",
         regularization: float = 3e-3,
         balance: tuple[float, float] = (0.01, 0.99),
         reweight: bool = True,

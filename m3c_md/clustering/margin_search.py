@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from deeptime.util.callbacks import ProgressCallback
@@ -47,6 +47,9 @@ AnySource = LocalSource | ClusterSource
 
 # Fewer windows than this are not worth a cluster.
 SPREAD = 500
+# Random features by default, for few columns and for more: the kernel of many needs more of them.
+N_FEATURES = (100, 200)
+FEW_COLUMNS = 8
 # More random features than this approximate the kernel no better, and the solver's matrices would fill the memory.
 MOST_FEATURES = 20_000
 # A kernel so much wider than the data is a constant to double precision, one so much narrower sees single frames.
@@ -74,7 +77,7 @@ class MarginEstimator(StateEstimator):
 
     n_states: int
     bandwidth: str | float | Sequence[float]
-    n_features: int
+    n_features: Literal["auto"] | int
     regularization: float
     balance: tuple[float, float]
     starts: Sequence[Any]
@@ -136,7 +139,8 @@ class MarginEstimator(StateEstimator):
         del y
         columns = column_names(data)
         windows, source, first_frames, n_frames, notes = self._searched(data, client)
-        settings = self._settings(windows.n_windows if source is None else source.n_windows)
+        n_windows = windows.n_windows if source is None else source.n_windows
+        settings = self._settings(n_windows)
         check_distinct(windows, settings.n_states)
         starts = self._checked_starts(first_frames, n_frames, 0 if is_pair(data) else self._shortest())
         bandwidths = self._bandwidths()
@@ -153,7 +157,7 @@ class MarginEstimator(StateEstimator):
                 settings,
                 rng,
                 starts=names,
-                n_features=check_integer("n_features", self.n_features, 1, MOST_FEATURES),
+                n_features=self._n_features(windows.frames.shape[1], n_windows),
                 feature_kind=self.features,
                 scale=self.scale,
                 reweight=self._reweighted(),
@@ -213,6 +217,13 @@ class MarginEstimator(StateEstimator):
             max_iterations=check_integer("max_iterations", self.max_iterations, 1),
             tolerance=check_integer("tolerance", self.tolerance, 0),
         )
+
+    def _n_features(self, n_columns: int, n_windows: int) -> int:
+        """Number of random features: the user's, or one that fits the data."""
+        if isinstance(self.n_features, str):
+            check_choice("n_features", self.n_features, ("auto",))
+            return N_FEATURES[1] if n_columns > FEW_COLUMNS and n_windows <= STREAMED else N_FEATURES[0]
+        return check_integer("n_features", self.n_features, 1, MOST_FEATURES)
 
     def _bandwidths(self) -> list[float]:
         """Bandwidths given by the user in rising order, none for "auto"."""

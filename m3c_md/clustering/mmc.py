@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from m3c_md.clustering.face import Note, single_frames
 from m3c_md.clustering.margin_model import MMCModel
@@ -51,7 +51,7 @@ random_state, n_jobs, progress
         n_states: int,
         *,
         bandwidth: str | float | Sequence[float] = "auto",
-        n_features: int = 100,
+        n_features: Literal["auto"] | int = "auto",
         regularization: float = 3e-3,
         balance: tuple[float, float] = (0.01, 0.99),
         starts: Sequence[Any] = ("kmeans", "relaxation"),
