@@ -40,8 +40,8 @@ class M3C(MarginEstimator):
     balance : (float, float), default=(0.01, 0.99)
         Smallest and largest share of the transition pairs that a state may have. A solution whose rule leaves some
         state with a smaller share of frames than the first number is degenerate and does not win. Where there is no
-        other, rarer states are looked for (down to 0.001, with a `RareStateWarning`), and labels are held closer to
-        balance or left as the starts had them (with an `OverlappingStatesWarning`): the most metastable is taken.
+        other, rarer states are looked for (down to 0.001, with a `RareStateWarning`), and labels are left as the starts
+        had them (with an `OverlappingStatesWarning`): the most metastable answer is taken.
     reweight : bool, default=True
         Whether to weight transition pairs towards the relaxed distribution: removes the bias of trajectories started
         out of equilibrium, changes nothing where data are in equilibrium (see ``model.effective_sample``).

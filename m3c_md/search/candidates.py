@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from m3c_md.exceptions import DegenerateSolutionError
 from m3c_md.matching import agreement
-from m3c_md.optimize.blocks import Rule, all_label_costs, class_sums
+from m3c_md.optimize.blocks import Blocks, Rule, all_label_costs, class_sums
 from m3c_md.optimize.labels import balanced_labels, class_bounds
 from m3c_md.optimize.least_squares import least_squares_rule, second_moments
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
@@ -73,7 +73,7 @@ IN_MEMORY_GAP = 1e-4
 RARER_BALANCE = (0.003, 0.001)
 FEWEST_WINDOWS = 10
 LARGEST_LOOSENED = 0.02
-TIGHTER_BALANCE = (0.25, 0.5, 0.75)
+TIGHTER_BALANCE = (0.25, 0.5)
 # A solution whose Q comes as close as this to the number of states is taken at once.
 CLEARLY_METASTABLE = 0.5
 # Kinetics are estimated from at most this many windows: a small sample would miss the rare transitions.
@@ -185,8 +185,8 @@ def search_until_populated(
 
     There are two reasons. A state may be rarer than the balance allows for; then a smaller bound finds it. Or states
     overlap, and leaving ϱ_l of the labels wrong, at a cost of 3ϱ_l, is cheaper than keeping them apart; then labels are
-    held closer to balance, or left as the starts had them. The objectives of different settings do not compare, so of
-    what is found this way the most metastable is taken.
+    left as the starts had them. The objectives of different settings do not compare, so of what is found this way the
+    most metastable is taken. If nothing is, labels are held closer to balance.
 
     Returns
     -------
@@ -201,6 +201,8 @@ def search_until_populated(
         failure = error
     found: list[tuple[list[Candidate], SearchSettings]] = []
     for other in _other_settings(settings, problem.n_windows, len(problem.data.windows)):
+        if found and other.balance[0] > settings.balance[0]:
+            break  # states held closer to balance are for where nothing else is left
         # Overlapping states deserve no long search.
         some = bandwidths if other.balance[0] < settings.balance[0] else _scouts(bandwidths)
         try:
@@ -216,20 +218,15 @@ def search_until_populated(
 
 
 def _other_settings(settings: SearchSettings, n_windows: int, n_slices: int) -> list[SearchSettings]:
-    """What to try where the settings asked for leave some state empty, rarer states first."""
+    """What to try, in this order, where the settings asked for leave some state empty."""
     lower, upper = settings.balance
-    tighter = [step / settings.n_states for step in TIGHTER_BALANCE if step / settings.n_states > lower]
-    others = [replace(settings, balance=(share, upper), least_population=settings.guard) for share in tighter]
-    if n_slices == 1:
-        return others  # single frames are no metastable states: neither rare ones nor starts can be judged
-    rarer = [share for share in RARER_BALANCE if share < lower and share * n_windows >= FEWEST_WINDOWS]
-    if lower > LARGEST_LOOSENED:
-        rarer = []
-    return [
-        *(replace(settings, balance=(share, upper)) for share in rarer),
-        *others,
-        replace(settings, hold_labels=True),
-    ]
+    shares = [step / settings.n_states for step in TIGHTER_BALANCE if step / settings.n_states > lower]
+    tighter = [replace(settings, balance=(share, upper), least_population=settings.guard) for share in shares]
+    if n_slices == 1:  # single frames do not tell whether a rare state, or a start, is metastable
+        return tighter
+    shares = [share for share in RARER_BALANCE if share < lower <= LARGEST_LOOSENED]
+    rarer = [replace(settings, balance=(x, upper)) for x in shares if x * n_windows >= FEWEST_WINDOWS]
+    return [*rarer, replace(settings, hold_labels=True), *tighter]
 
 
 def _rung_sizes(n_windows: int, halving: bool, streamed: bool) -> list[tuple[int, int]]:
@@ -379,21 +376,31 @@ def _optimise_bandwidth(
         precision = np.float32 if gap >= SINGLE_PRECISION_GAP else np.float64
         feature_map = problem.feature_map(bandwidth)
         blocks = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, precision)
+        fitted = _fitted(blocks, settings)
         moments = None
         for trial in trials:
-            labels = _balanced_start(blocks, trial, len(chosen), settings)
+            labels = _balanced_start(fitted, trial, len(chosen), settings)
             rule = trial.rule
             if rule is None:
-                classes = class_sums(blocks, labels, settings.n_states)
-                moments = second_moments(blocks) if moments is None else moments
+                classes = class_sums(fitted, labels, settings.n_states)
+                moments = second_moments(fitted) if moments is None else moments
                 rule = least_squares_rule(moments, classes, settings.regularization)
-            optimum = local_search(blocks, labels, settings, start=rule, gap=gap, max_iterations=limit)
+            optimum = local_search(fitted, labels, settings, start=rule, gap=gap, max_iterations=limit)
             candidate = judge(problem, trial.start, bandwidth, blocks, optimum, selection)
             candidates += [replace(candidate, start=name) for name in (trial.start, *trial.twins)]
     return candidates
 
 
-def _balanced_start(blocks: FeatureBlocks, trial: Trial, n_windows: int, settings: SearchSettings) -> IntArray:
+def _fitted(blocks: FeatureBlocks, settings: SearchSettings) -> Blocks:
+    """What rules are fitted to: windows, or single frames where labels are those of frames and stay.
+
+    A window may leave its state, and where most do, a rule fitted to windows would give states up. That is not wanted
+    where labels have been chosen already.
+    """
+    return [replace(block, windows=block.windows[:1]) for block in blocks] if settings.hold_labels else blocks
+
+
+def _balanced_start(blocks: Blocks, trial: Trial, n_windows: int, settings: SearchSettings) -> IntArray:
     """Labels of a trial within the balance; a sample may hold too few windows of a rare state."""
     bounds = class_bounds(n_windows, settings.n_states, settings.balance)
     if trial.rule is not None:
@@ -441,7 +448,7 @@ def _polish(
     problem: SearchProblem, candidate: Candidate, selection: Selection, gap: float, report: Report
 ) -> Candidate:
     """Bring a candidate to full accuracy on all windows, and count its states on all frames."""
-    if problem.everything is not None:
+    if problem.everything is not None and not problem.settings.hold_labels:
         n_sample, everything = RUNGS[-1][0], problem.everything
         # Half of what is left of the bar with every look: nobody knows how many there will be.
         return polish_on_all_data(
@@ -453,10 +460,11 @@ def _polish(
         precision = np.float32 if gap >= SINGLE_PRECISION_GAP else np.float64
         feature_map = problem.feature_map(candidate.bandwidth)
         blocks = FeatureBlocks(problem.data, feature_map, problem.weights, dtype=precision)
+        fitted = _fitted(blocks, problem.settings)
         rule = candidate.optimum.rule
         labels = candidate.optimum.labels
         if not whole:
-            labels = _balanced_start(blocks, Trial("", rule=rule), problem.data.n_windows, problem.settings)
-        optimum = local_search(blocks, labels, problem.settings, start=rule, gap=gap)
+            labels = _balanced_start(fitted, Trial("", rule=rule), problem.data.n_windows, problem.settings)
+        optimum = local_search(fitted, labels, problem.settings, start=rule, gap=gap)
         candidate = judge(problem, candidate.start, candidate.bandwidth, blocks, optimum, selection)
     return replace(candidate, populations=frame_populations(problem, candidate))

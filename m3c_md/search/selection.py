@@ -121,7 +121,9 @@ def judge(
     metastability = (
         metastability_of(np.asarray(moves, dtype=np.float64).reshape(n_states, n_states)) if len(states) > 1 else np.nan
     )
-    value = score(blocks, optimum, problem.settings, selection)
+    # Labels that a start gave, not the search, have objectives that do not tell which start was right.
+    held = problem.settings.hold_labels
+    value = n_states - metastability if held else score(blocks, optimum, problem.settings, selection)
     return Candidate(start, bandwidth, optimum, value, populations, metastability, states.shape[1])
 
 

@@ -120,6 +120,7 @@ class TestWhereTheBalanceDoesNotFit:
             model = M3C(3, random_state=0).fit_fetch(x)
         np.testing.assert_array_equal(model.transform(x) == 2, states == 2)
 
+    @pytest.mark.filterwarnings("ignore::m3c_md.exceptions.AmbiguousSolutionWarning")
     def test_overlapping_states_are_kept_apart(self) -> None:
         rng = np.random.default_rng(1)
         states = np.cumsum(np.where(rng.random(1200) < 0.97, 0, rng.integers(1, 3, 1200))) % 3
