@@ -6,6 +6,7 @@ A row is refused by a fitted estimator, which keeps its model.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -233,8 +234,6 @@ METHODS = ("transform", "decision_function", "margin", "memberships")
 
 
 def with_value(pattern: str, value: Any) -> str:
-    import re
-
     return pattern.replace("VALUE", re.escape(repr(value)))
 
 
