@@ -1,7 +1,7 @@
 """Same seed, same answer: again, in other processes, with other numbers of threads, from files or from memory.
 
-That a streamed fit is one in memory is seen in tests/search/test_polish.py, that studies do not depend on the number of
-processes in tests/validation.
+That a streamed fit is one in memory is seen in tests/search/test_polish.py, that comparisons do not depend on the
+number of processes in tests/validation.
 """
 
 from __future__ import annotations
