@@ -1,7 +1,7 @@
 """Same seed, same answer: again, in other processes, with other numbers of threads, from files or from memory.
 
-That a streamed fit is one in memory is seen in tests/search/test_polish.py, that comparisons do not depend on the
-number of processes in tests/validation.
+That a streamed fit is one in memory is seen in tests/search/test_polish.py, that the number of processes does not
+matter in tests/search/test_candidates.py and tests/validation/test_comparison.py.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ x, states = hidden_markov_wells(1500, 3, seed=4)
 wide = np.column_stack([x, x @ np.random.default_rng(0).normal(size=(2, 4))])
 large = hidden_markov_wells(21_000, 3, seed=5).frames
 fits = {
-    "M3C": (M3C(3, bandwidth=(0.7, 1.4), starts=("kinetic", "kmeans"), random_state=0, n_jobs=int(sys.argv[1])), wide),
+    "M3C": (M3C(3, bandwidth=(0.7, 1.4), starts=("kinetic", "kmeans"), random_state=0), wide),
     "M3C, streamed": (M3C(3, bandwidth=1.0, starts=("kinetic",), random_state=0), large),
     "MMC": (MMC(3, bandwidth=1.0, starts=("kmeans",), random_state=0), wide),
     "KMedoids": (KMedoids(3, n_restarts=2, random_state=0), wide),
@@ -56,11 +56,10 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_
 
 
 def fingerprints(n_threads: int) -> dict[str, list[str]]:
-    """Run the program with so many threads, and as many processes for the one fit that can have several."""
     settings = {**os.environ, **dict.fromkeys(THREADS, str(n_threads)), "PYTHONHASHSEED": str(n_threads)}
     home = Path(m3c_md.__file__).parents[1]
     done = subprocess.run(
-        [sys.executable, "-W", "error::m3c_md.exceptions.M3CWarning", "-c", PROGRAM, str(n_threads)],
+        [sys.executable, "-W", "error::m3c_md.exceptions.M3CWarning", "-c", PROGRAM],
         cwd=Path(__file__).parents[2],
         env={**settings, "PYTHONPATH": os.pathsep.join([str(home), settings.get("PYTHONPATH", "")])},
         capture_output=True,
@@ -72,7 +71,7 @@ def fingerprints(n_threads: int) -> dict[str, list[str]]:
     return found
 
 
-def test_threads_and_processes_change_no_bit() -> None:
+def test_threads_change_no_bit() -> None:
     assert fingerprints(1) == fingerprints(2)
 
 
