@@ -9,6 +9,7 @@ import contextlib
 import math
 import os
 import struct
+import tokenize
 import uuid
 import warnings
 from collections.abc import Iterator
@@ -80,7 +81,17 @@ def writing(target: Path, what: str, *, temporary: Path | None = None) -> Iterat
 
 
 # What numpy raises over headers that are none: wrong magic, ends, texts, numbers, nesting.
-_DAMAGE = (ValueError, TypeError, LookupError, ArithmeticError, SyntaxError, EOFError, struct.error, RecursionError)
+_DAMAGE = (
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    SyntaxError,
+    EOFError,
+    struct.error,
+    tokenize.TokenError,
+    RecursionError,
+)
 
 
 def read_array(path: Path) -> NDArray[np.generic]:

@@ -186,7 +186,10 @@ def _is_sliceable(data: Any) -> bool:
 
 def _checked_shape(data: Any, name: str) -> Any:
     if np.dtype(data.dtype).kind not in "fiub" or len(data.shape) not in (1, 2) or 0 in data.shape:
-        as_trajectory(np.empty(data.shape if len(data.shape) else (), dtype=data.dtype), name)  # raises what is wrong
+        # Raises what is wrong; data that lie elsewhere are stood for by one number, whatever their size.
+        as_trajectory(
+            data if isinstance(data, np.ndarray) else np.broadcast_to(np.zeros((), data.dtype), data.shape), name
+        )
     return data
 
 

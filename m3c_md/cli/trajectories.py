@@ -156,7 +156,7 @@ class FeatureSettings:
             content = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
             raise InputError(f"{path} is missing: m3c-md fit wrote it beside the model, keep them together") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{path} is no file of feature settings ({error}); fit the model again") from error
         known = isinstance(content, dict) and content.get("format") == FORMAT and content.get("version") == VERSION
         if (
@@ -166,7 +166,7 @@ class FeatureSettings:
             or not isinstance(content.get("residues"), str | None)
         ):
             raise InputError(f"{path} has no feature settings of version {VERSION}; fit the model again")
-        return cls(content["columns"], content["dihedrals"], content["residues"])
+        return cls(content["columns"], content.get("dihedrals"), content.get("residues"))
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,7 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
         check_choice("by", by, ("margin", "random"))
         check_random_state(random_state)
         self._check_names(data)
-        trajectories = as_trajectories(data, self.n_columns)
+        trajectories = as_frame_arrays(data, self.n_columns)
         states = np.concatenate(self.transform(trajectories))
         where = np.concatenate(
             [np.column_stack([np.full(len(x), i), np.arange(len(x))]) for i, x in enumerate(trajectories)]

@@ -118,8 +118,10 @@ class MarginEstimator(StateEstimator):
         Parameters
         ----------
         data : array (n_frames, n_columns), DataFrame, list of them, or tuple (X, Y)
-            One trajectory, several, or frames X with the frames Y one lag time later. Arrays may be memory maps, Dask
-            arrays or anything else that gives arrays when it is sliced; many frames are read a slice at a time.
+            One trajectory, several, or frames X with the frames Y one lag time later: a tuple of two is always such a
+            pair, as in deeptime, so give trajectories as a list. Columns of DataFrames are remembered by name. Arrays
+            may be memory maps, Dask arrays or anything else that gives arrays when it is sliced; many frames are read a
+            slice at a time.
         y : ignored
             For scikit-learn pipelines.
         client : dask.distributed.Client, optional

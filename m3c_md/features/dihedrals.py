@@ -172,7 +172,7 @@ def select_atoms(topology: md.Topology, selection: str, name: str) -> NDArray[np
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:160]
 
 
 def _is_whole(value: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
 import signal
@@ -194,6 +195,26 @@ class TestTrouble:
         (parts_path(tmp_path, 0) / "00000.xtc").unlink()
         assert simulate(tmp_path) in (1, 2)
         assert f"{parts_path(tmp_path, 0)} holds 4 frames, not 7; remove it" in last_error(capsys)
+
+    @pytest.mark.parametrize("call", range(0, 12, 2))
+    def test_a_full_disk_leaves_no_half_file_and_the_same_command_goes_on(self, call, tmp_path, capsys, monkeypatch):
+        """At any of the files that a run writes."""
+
+        def full(*_arguments: Any) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "some temporary name")
+
+        assert simulate(tmp_path / "whole", "--n-trajectories", "1") == 0
+        whole = {path.name: path.read_bytes() for path in (tmp_path / "whole").iterdir()}
+        out = tmp_path / "out"
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "replace", at_call(call, Path.replace, full))
+            code = simulate(out, "--n-trajectories", "1")
+        if code:
+            assert code == 2
+            assert "was not written (No space left on device): '" in last_error(capsys)
+            assert not [path for path in out.rglob("*") if "writing" in path.name]
+            assert simulate(out, "--n-trajectories", "1") == 0
+        assert {path.name: path.read_bytes() for path in out.iterdir()} == whole
 
     @pytest.mark.parametrize("text", ['{"editor.fontSize": 12}', '{"molecule": '])
     def test_a_settings_file_of_somebody_else_is_named_in_one_line(self, text, tmp_path, capsys):

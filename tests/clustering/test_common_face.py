@@ -22,9 +22,8 @@ from sklearn.utils.validation import check_is_fitted
 from m3c_md import M3C, MMC, KMedoids, PCCAPlus
 from m3c_md.clustering import face as face_module
 from m3c_md.clustering.face import StateEstimator, StateModel
-from m3c_md.exceptions import DegenerateSolutionError, InputError, ShortTrajectoryWarning
+from m3c_md.exceptions import InputError, ShortTrajectoryWarning
 from m3c_md.matching import agreement
-from tests.clustering.test_bad_input import BAD_DATA, BAD_FRAMES
 from tests.conftest import Wells, hidden_markov_wells, quick
 
 Maker = Callable[..., StateEstimator]
@@ -53,7 +52,6 @@ WITH_LAG = ("M3C", "PCCAPlus")
 
 by_name = pytest.mark.parametrize("name", MAKERS)
 by_new_name = pytest.mark.parametrize("name", ["MMC", "KMedoids", "PCCAPlus"])
-by_method = pytest.mark.parametrize("method", METHODS)
 
 
 @pytest.fixture(scope="module")
@@ -259,7 +257,7 @@ class TestKindsOfData:
 
 @by_new_name
 class TestOddButFine:
-    """As for M3C in test_bad_input.py."""
+    """As for M3C in test_odd_input.py."""
 
     @pytest.mark.parametrize(
         "odd",
@@ -446,112 +444,6 @@ class TestReproducibility:
         assert size < 30_000
 
 
-WHOLE = "must be a whole number of at least"
-# (estimators, argument, value, what the message says)
-BAD_ARGUMENTS: list[tuple[tuple[str, ...], str, Any, str]] = [
-    *[
-        (("MMC", "KMedoids", "PCCAPlus"), "n_states", value, rf"n_states={value!r} {WHOLE} 2")
-        for value in (1, 0, -3, 2.5, "3", True, None, np.nan)
-    ],
-    *[(("PCCAPlus",), "lagtime", value, rf"lagtime={value!r} {WHOLE} 1") for value in (0, -1, 1.5, "1", None, True)],
-    (("PCCAPlus",), "lagtime", 300, r"lagtime=300 needs .* at least 301 frames, but the longest has 300; .*shorter"),
-    *[
-        (("MMC", "KMedoids", "PCCAPlus"), "scale", value, r"scale=.* is not known; choose one of 'none', 'standard'")
-        for value in (None, "minmax", True, ["none"])
-    ],
-    *[
-        (("PCCAPlus",), "discretization", value, r"discretization=.* is not known; choose one of 'k-means', 'k-medoi")
-        for value in (None, "kmeans", 3)
-    ],
-    *[
-        (("PCCAPlus",), "n_microstates", value, rf"n_microstates={value!r} {WHOLE} 3")
-        for value in (2, 0, -1, 20.0, None, "all", True)
-    ],
-    (("PCCAPlus",), "n_microstates", 301, r"n_microstates=301, but there are only 300 distinct frames; ask for fewer"),
-    (("PCCAPlus",), "n_microstates", 10**9, r"n_microstates=1000000000, but there are only 300 distinct"),
-    *[
-        (("KMedoids", "PCCAPlus"), "n_restarts", value, rf"n_restarts={value!r} {WHOLE} 1")
-        for value in (0, -1, 1.5, None, True)
-    ],
-    *[
-        (("MMC", "KMedoids", "PCCAPlus"), "random_state", value, rf"random_state={value!r} must be None, a whole")
-        for value in (-1, "a", 1.5)
-    ],
-    (("KMedoids",), "n_states", 301, r"n_states=301, but there are only 300 distinct frames; ask for fewer states"),
-    (("MMC",), "n_states", 301, r"300 windows cannot populate 301 states; .*fewer states"),
-    (("MMC",), "n_states", 150, r"1/n_states = 0\.00666667.*lower the first"),
-    *[
-        (("MMC",), "starts", (start,), rf"starts='{start}' is not known; choose one of 'kmeans', 'kmedoids', 'relax")
-        for start in ("kinetic", "pcca", "lumping", "k-means")
-    ],
-    (("MMC",), "starts", (), r"starts=\(\) must name at least one of kmeans"),
-    (("MMC",), "bandwidth", -1.0, r"bandwidth=-1\.0 must be a positive finite number"),
-    (("MMC",), "regularization", 0, r"regularization=0 must be a number from"),
-    (("MMC",), "balance", (0.5, 0.6), r"balance=\(0\.5, 0\.6\) .*lower the first or raise the second"),
-    (("MMC",), "n_jobs", 0, r"n_jobs=0 must be None"),
-]
-
-
-@pytest.fixture(scope="module")
-def fitted() -> dict[str, StateEstimator]:
-    x = hidden_markov_wells(300, 3, seed=1).frames
-    return {name: make().fit(x) for name, make in MAKERS.items()}
-
-
-class TestRefused:
-    """An InputError in our own words; never a traceback from inside deeptime, scikit-learn or scipy."""
-
-    @by_new_name
-    @pytest.mark.parametrize("case", [case for case in BAD_DATA if case not in ("one frame", "too few windows")])
-    def test_data(self, name: str, case: str) -> None:
-        data, message = BAD_DATA[case]
-        if case == "generator":
-            data = (x for x in np.zeros((3, 2)))  # a generator serves but once
-        with pytest.raises(InputError, match=f"(?s){message}"):
-            MAKERS[name]().fit(data)
-
-    @pytest.mark.parametrize(
-        ("name", "argument", "value", "message"),
-        [(name, *case) for names, *case in BAD_ARGUMENTS for name in names],
-    )
-    def test_argument(
-        self, name: str, argument: str, value: Any, message: str, fitted: dict[str, StateEstimator]
-    ) -> None:
-        x = hidden_markov_wells(300, 3, seed=1).frames
-        estimator = copy.copy(fitted[name])
-        model = estimator.model
-        with pytest.raises(InputError, match=message):
-            estimator.set_params(**{argument: value}).fit(x)
-        assert estimator.model is model
-
-    @by_new_name
-    @by_method
-    @pytest.mark.parametrize("case", BAD_FRAMES)
-    def test_frames_of_a_fitted_model(self, name: str, method: str, case: str, models: dict[str, StateModel]) -> None:
-        data, message = BAD_FRAMES[case]
-        with pytest.raises(InputError, match=message):
-            getattr(models[name], method)(data)
-
-    @by_name
-    def test_a_single_frame(self, name: str) -> None:
-        with pytest.raises(InputError, match=r"lagtime=1 needs|all 1 frames are equal|1 windows cannot populate 2"):
-            MAKERS[name](2).fit(np.zeros((1, 2)))
-
-    @by_name
-    def test_more_states_than_distinct_frames(self, name: str) -> None:
-        x = np.tile([[0.0, 0.0], [1.0, 1.0], [1.0, 1.0]], (20, 1))
-        # In the words of the estimator, not of the function that finds the centres.
-        argument = "n_microstates=12" if name == "PCCAPlus" else "n_states=3"
-        with pytest.raises(InputError, match=rf"^{argument}, but there are only 2 distinct frames; ask for fewer"):
-            MAKERS[name](3).fit(x)
-
-    @by_name
-    @pytest.mark.parametrize("factor", [1e200, 1e-200])
-    def test_numbers_whose_squares_overflow(self, name: str, factor: float, three_wells: Wells) -> None:
-        with pytest.raises(InputError, match=r"span up to .*e[+-]\d+.* unit"):
-            MAKERS[name]().fit(factor * three_wells.frames)
-
-
 class TestShortTrajectories:
     @pytest.mark.parametrize("name", WITH_LAG)
     def test_they_are_counted_and_left_out(self, name: str, three_wells: Wells) -> None:
@@ -568,13 +460,6 @@ class TestShortTrajectories:
         x = three_wells.frames
         pieces = [x[i : i + 1] for i in range(len(x))]
         assert same_bits(MAKERS[name]().fit_fetch(pieces), MAKERS[name]().fit_fetch(x), x)
-
-
-class TestHonestRefusal:
-    def test_every_other_error_is_our_own(self, three_wells: Wells) -> None:
-        # As many microstates as frames: none is entered and left twice.
-        with pytest.raises(DegenerateSolutionError, match=r"only 1 of 300 microstates .*fewer microstates"):
-            pcca_plus(3, n_microstates=300).fit(three_wells.frames)
 
 
 @by_name
