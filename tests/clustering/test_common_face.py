@@ -463,7 +463,7 @@ class TestShortTrajectories:
 
 
 @by_name
-@by_method
+@pytest.mark.parametrize("method", ["transform", "decision_function", "margin", "memberships"])
 def test_pieces_of_a_trajectory_are_labelled_as_they_come(
     name: str, method: str, models: dict[str, StateModel], new_frames: np.ndarray
 ) -> None:
