@@ -99,7 +99,8 @@ def judge(name: str, model: Any, *, long: bool = True) -> Row:
     cells = model.transform(reference.points)
     best = reference.best_partition(system.n_states, system.interval)
     share = agreement(cells, best, reference.stationary)
-    row: Row = {"Q": reference.metastability(cells, system.interval), "agreement": share, "right": share > RIGHT}
+    quality = float(np.trace(exact_matrix(name, cells, system.interval)))
+    row: Row = {"Q": quality, "agreement": share, "right": share > RIGHT}
     if long:
         row["Q_simulated"] = metastability([cells[x] for x in long_simulation(name)], 1, system.n_states)
         row["timescales"] = [timescales(name, cells, lag) for lag in LAGS[name]]
@@ -148,14 +149,17 @@ def run(name: str, seed: int, methods: Sequence[str], *, maps: bool = False) -> 
     system = MODELS[name]
     trajectories = simulate(system, np.random.default_rng(seed))
     known = estimators(system.n_states, seed, trajectories)
-    if FROM_M3C in methods:
-        known[FROM_M3C].starts = [known["M3C"].fit_fetch(trajectories).transform(trajectories)]
 
     def long_judge(model: Any) -> Row:
         drawn = {"map": packed(model.transform(exact_reference(system).points))} if maps else {}
         return judge(name, model) | drawn
 
-    rows = {method: fit_and_judge(known[method], trajectories, long_judge) for method in methods}
+    rows: dict[str, Row] = {}
+    for method in methods:
+        if method == FROM_M3C:
+            ours = known["M3C"] if known["M3C"].has_model else known["M3C"].fit(trajectories)
+            known[FROM_M3C].starts = [ours.fetch_model().transform(trajectories)]
+        rows[method] = fit_and_judge(known[method], trajectories, long_judge)
     if "M3C" in methods and "Q" in rows["M3C"]:
         rows["M3C"]["among"] = among(name, known["M3C"].fetch_model())
     if DEGENERATE in methods and "Q" in rows[DEGENERATE]:

@@ -205,4 +205,6 @@ def search_record(model: Any, judge: Judge | None) -> Row:
 
 def data_folder(parser: argparse.ArgumentParser, name: str) -> None:
     """Add the option that says where the data sets are that do not ship with the project."""
-    parser.add_argument("--data", type=Path, default=SHARED / name, help="folder of the data (default: beside the clone)")
+    parser.add_argument(
+        "--data", type=Path, default=SHARED / name, help="folder of the data (default: beside the clone)"
+    )
