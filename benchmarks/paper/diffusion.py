@@ -161,16 +161,20 @@ def run(name: str, seed: int, methods: Sequence[str], *, maps: bool = False) -> 
             known[FROM_M3C].starts = [ours.fetch_model().transform(trajectories)]
         rows[method] = fit_and_judge(known[method], trajectories, long_judge)
     if "M3C" in methods and "Q" in rows["M3C"]:
-        rows["M3C"]["among"] = among(name, known["M3C"].fetch_model())
+        rows["M3C"] |= best_candidate(name, known["M3C"].fetch_model())
     if DEGENERATE in methods and "Q" in rows[DEGENERATE]:
         rows[DEGENERATE] |= degenerate_solution(known[DEGENERATE].fetch_model())
     return rows
 
 
-def among(name: str, model: Any) -> bool:
-    """Whether some candidate that is not degenerate is right."""
-    usable = np.flatnonzero(~model.candidates["degenerate"].to_numpy())
-    return any(judge(name, model.alternative(int(i)), long=False)["right"] for i in usable)
+def best_candidate(name: str, model: Any) -> Row:
+    """Say whether some candidate that is not degenerate is right, and which is best (found, but perhaps not chosen)."""
+    table = model.candidates
+    usable = np.flatnonzero(~table["degenerate"].to_numpy())
+    judged = {int(i): judge(name, model.alternative(int(i)), long=False) for i in usable}
+    best = max(judged, key=lambda i: judged[i]["Q"])
+    named = {f"best_{column}": table[column][best] for column in ("start", "bandwidth", "score", "objective", "fate")}
+    return {"among": any(one["right"] for one in judged.values()), "best_Q": judged[best]["Q"]} | named
 
 
 def degenerate_solution(model: Any) -> Row:
