@@ -103,9 +103,8 @@ def experiment(system: str, seed: int, folder: Path) -> Experiment:
     molecule = molecules.load(system, folder)
     fitted_to, judged = molecule.splits[seed % len(molecule.splits)]
     data = [molecule.features[i] for i in fitted_to]
-    return Experiment(
-        data, molecule.n_states, lambda fitted: molecules.judge(molecule, judged, fitted, long=False)["Q"]
-    )
+    judge = partial(molecules.judge, molecule, judged, long=False)
+    return Experiment(data, molecule.n_states, lambda fitted: judge(fitted)["Q"])
 
 
 def work_of(folder: Path) -> Any:
