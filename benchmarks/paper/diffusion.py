@@ -17,12 +17,13 @@ import argparse
 import base64
 import zlib
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
+from joblib import Memory
 from numpy.typing import NDArray
-from studies import Row, asked_methods, asked_seeds, fit_and_judge, run_study, study_parser
+from studies import HERE, Row, asked_methods, asked_seeds, fit_and_judge, run_study, study_parser
 
 from m3c_md import M3C, MMC, KMedoids, PCCAPlus
 from m3c_md.systems import MODEL_I, MODEL_II, DiffusionModel, agreement, exact_reference, simulate
@@ -75,12 +76,13 @@ METHODS = tuple(estimators(3, 0, [np.zeros((200, 2))]))
 
 
 @lru_cache(maxsize=2)
-def long_simulation(name: str) -> list[NDArray[np.intp]]:
+@Memory(HERE / ".cache", verbose=0).cache
+def long_simulation(name: str) -> list[NDArray[np.int32]]:
     """Cells of the reference that a long equilibrium simulation visits."""
     model = MODELS[name]
     runs = simulate(model, np.random.default_rng(0), n_trajectories=N_LONG, duration=RELAXING + MEASURED)
     first = round(RELAXING / model.interval)
-    return [cells_of(model, x[first:]) for x in runs]
+    return [cells_of(model, x[first:]).astype(np.int32) for x in runs]
 
 
 def cells_of(model: DiffusionModel, frames: NDArray[np.float64]) -> NDArray[np.intp]:
@@ -105,6 +107,10 @@ def judge(name: str, model: Any, *, long: bool = True) -> Row:
         row["Q_simulated"] = metastability([cells[x] for x in long_simulation(name)], 1, system.n_states)
         row["timescales"] = [timescales(name, cells, lag) for lag in LAGS[name]]
     return row
+
+
+def exact_quality(name: str, model: Any) -> float:
+    return float(judge(name, model, long=False)["Q"])
 
 
 def timescales(name: str, cells: NDArray[np.int32], lag: int) -> list[float]:
@@ -159,22 +165,19 @@ def run(name: str, seed: int, methods: Sequence[str], *, maps: bool = False) -> 
         if method == FROM_M3C:
             ours = known["M3C"] if known["M3C"].has_model else known["M3C"].fit(trajectories)
             known[FROM_M3C].starts = [ours.fetch_model().transform(trajectories)]
-        rows[method] = fit_and_judge(known[method], trajectories, long_judge)
+        quality = partial(exact_quality, name) if method == "M3C" else None
+        rows[method] = fit_and_judge(known[method], trajectories, long_judge, quality)
     if "M3C" in methods and "Q" in rows["M3C"]:
-        rows["M3C"] |= best_candidate(name, known["M3C"].fetch_model())
+        rows["M3C"]["among"] = among(name, known["M3C"].fetch_model())
     if DEGENERATE in methods and "Q" in rows[DEGENERATE]:
         rows[DEGENERATE] |= degenerate_solution(known[DEGENERATE].fetch_model())
     return rows
 
 
-def best_candidate(name: str, model: Any) -> Row:
-    """Say whether some candidate that is not degenerate is right, and which is best (found, but perhaps not chosen)."""
-    table = model.candidates
-    usable = np.flatnonzero(~table["degenerate"].to_numpy())
-    judged = {int(i): judge(name, model.alternative(int(i)), long=False) for i in usable}
-    best = max(judged, key=lambda i: judged[i]["Q"])
-    named = {f"best_{column}": table[column][best] for column in ("start", "bandwidth", "score", "objective", "fate")}
-    return {"among": any(one["right"] for one in judged.values()), "best_Q": judged[best]["Q"]} | named
+def among(name: str, model: Any) -> bool:
+    """Say whether some candidate that is not degenerate is right."""
+    usable = np.flatnonzero(~model.candidates["degenerate"].to_numpy())
+    return any(judge(name, model.alternative(int(i)), long=False)["right"] for i in usable)
 
 
 def degenerate_solution(model: Any) -> Row:

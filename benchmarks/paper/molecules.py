@@ -24,7 +24,6 @@ Writes ``results/molecules.json``: held-out Q and implied timescales, population
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
@@ -37,7 +36,6 @@ from studies import SHARED, Row, asked_methods, fit_and_judge, run_study, study_
 
 from m3c_md import M3C, MMC, DihedralFeaturizer, KMedoids, PCCAPlus
 from m3c_md.data import MolecularData, alanine_dipeptide, deca_alanine
-from m3c_md.exceptions import M3CWarning
 from m3c_md.validation import implied_timescales, metastability
 
 Split = tuple[list[int], list[int]]
@@ -163,12 +161,16 @@ def work_of(folder: Path) -> Any:
         fitted, judged = molecule.splits[seed]
         known = estimators(molecule.n_states, seed)
         data = [molecule.features[i] for i in fitted]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", M3CWarning)
-            return {
-                method: fit_and_judge(known[method], data, lambda model: judge(molecule, judged, model))
-                for method in methods
-            }
+
+        def quality(model: Any) -> float:
+            return float(judge(molecule, judged, model, long=False)["Q"])
+
+        return {
+            method: fit_and_judge(
+                known[method], data, partial(judge, molecule, judged), quality if method == "M3C" else None
+            )
+            for method in methods
+        }
 
     return work
 

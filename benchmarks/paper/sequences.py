@@ -17,6 +17,7 @@ the error is that of the best matching of states and classes, on the sequence an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -107,9 +108,13 @@ def work_of(folder: Path) -> Any:
     def work(name: str, seed: int, methods: Sequence[str]) -> dict[str, Row]:
         sequence, n_states = experiment(folder, name, seed)
         known = estimators(n_states, seed)
+
+        def quality(model: Any) -> float:
+            return -float(judge(sequence, model)["test_error"])
+
         return {
             method: fit_and_judge(
-                known[method], sequence.train_X, lambda model: judge(sequence, model), candidates=method == "M3C"
+                known[method], sequence.train_X, partial(judge, sequence), quality if method == "M3C" else None
             )
             for method in methods
         }

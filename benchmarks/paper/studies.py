@@ -34,6 +34,8 @@ Key = tuple[str, int, str]
 Work = Callable[[str, int, Sequence[str]], dict[str, Row]]
 # Model -> the numbers that a study judges it by.
 Judge = Callable[[Any], Row]
+# Model -> one number, larger is better.
+Quality = Callable[[Any], float]
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -152,7 +154,7 @@ def code_version() -> str:
         return m3c_md.__version__
 
 
-def fit_and_judge(estimator: Any, data: Any, judge: Judge, *, candidates: bool = False) -> Row:
+def fit_and_judge(estimator: Any, data: Any, judge: Judge, quality: Quality | None = None) -> Row:
     """Fit one method and judge its model; a method that fails gives a row that says why.
 
     Parameters
@@ -160,9 +162,9 @@ def fit_and_judge(estimator: Any, data: Any, judge: Judge, *, candidates: bool =
     estimator : M3C, MMC, KMedoids or PCCAPlus
     data : trajectories
     judge : callable
-        See `Judge`; its first number is the quality.
-    candidates : bool
-        Whether to judge the other candidates of a search as well: was a better one found and not chosen?
+        See `Judge`.
+    quality : callable, optional
+        Larger is better; if it is given, all candidates of a search are judged by it: was a better one not chosen?
     """
     began = time.process_time()
     with warnings.catch_warnings():
@@ -175,32 +177,40 @@ def fit_and_judge(estimator: Any, data: Any, judge: Judge, *, candidates: bool =
             return {"error": f"{type(error).__name__}: {error}"[:200], "seconds": time.process_time() - began}
         row |= {"populations": model.populations, "n_populated": int((model.populations > 0).sum()), "seconds": seconds}
         if hasattr(model, "candidates"):
-            row |= search_record(model, judge if candidates else None)
+            row |= search_record(model)
+            row |= best_candidate(model, quality) if quality is not None else {}
     return row
 
 
-def search_record(model: Any, judge: Judge | None) -> Row:
-    """How a large-margin model was found, and what else the search had."""
+def search_record(model: Any) -> Row:
+    """How a large-margin model was found."""
     table = model.candidates
-    winner, degenerate = table.iloc[0], table[table["degenerate"]]
-    record: Row = {
+    degenerate = table[table["degenerate"]]
+    return {
         "objective": model.objective,
         "gap": model.gap,
-        "start": winner["start"],
+        "start": table["start"][0],
         "bandwidth": model.bandwidth,
-        "score": winner["score"],
+        "score": table["score"][0],
         "n_candidates": len(table),
         "n_degenerate": len(degenerate),
         "degenerate_objective": degenerate["objective"].min() if len(degenerate) else None,
         "effective_sample": getattr(model, "effective_sample", None),
     }
-    if judge is not None:
-        record["others"] = [
-            {name: table[name][i] for name in ("start", "bandwidth", "objective", "score", "windows", "fate")}
-            | judge(model.alternative(int(i)))
-            for i in np.flatnonzero(~table["degenerate"].to_numpy())[1:]
-        ]
-    return record
+
+
+def best_candidate(model: Any, quality: Quality) -> Row:
+    """The candidate of a search that hindsight would have chosen, degenerate ones left out."""
+    table = model.candidates
+    judged = {}
+    for i in np.flatnonzero(~table["degenerate"].to_numpy()):
+        try:
+            judged[int(i)] = quality(model.alternative(int(i)))
+        except ValueError:  # no quality on held-out data: a state that they do not visit
+            continue
+    best = max(judged, key=lambda i: judged[i])
+    columns = ("start", "bandwidth", "score", "objective", "windows", "fate")
+    return {"best_quality": judged[best]} | {f"best_{name}": table[name][best] for name in columns}
 
 
 def data_folder(parser: argparse.ArgumentParser, name: str) -> None:
