@@ -143,6 +143,7 @@ def judge(molecule: Molecule, judged: list[int], model: Any, *, long: bool = Tru
     if long:
         its = implied_timescales(states, molecule.lags, n_states=molecule.n_states, confidence=None, dt=molecule.dt)
         row["timescales"] = np.nan_to_num(its.to_frame().to_numpy())
+        row["lag_times"], row["unit"] = [lag * molecule.dt for lag in molecule.lags], molecule.unit
         row["centres"] = state_centres(molecule, model)
     return row
 
