@@ -95,8 +95,8 @@ class Experiment:
 def experiment(system: str, seed: int, folder: Path) -> Experiment:
     if system in diffusion.MODELS:
         model = diffusion.MODELS[system]
-        data = simulate(model, np.random.default_rng(seed))
-        return Experiment(data, model.n_states, lambda fitted: diffusion.judge(system, fitted, long=False)["Q"])
+        trajectories = simulate(model, np.random.default_rng(seed))
+        return Experiment(trajectories, model.n_states, lambda fitted: diffusion.judge(system, fitted, long=False)["Q"])
     if system in sequences.DATA_SETS:
         sequence, n_states = sequences.experiment(folder / "uci", system, seed)
         return Experiment([sequence.train_X], n_states, lambda fitted: sequences.judge(sequence, fitted)["test_error"])

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 from joblib import Memory
 from numpy.typing import NDArray
-from studies import HERE, Row, asked_methods, asked_seeds, fit_and_judge, run_study, study_parser
+from studies import HERE, Row, asked_methods, asked_seeds, fit_and_judge, pcca_estimators, run_study, study_parser
 
-from m3c_md import M3C, MMC, KMedoids, PCCAPlus
+from m3c_md import M3C, MMC, KMedoids
 from m3c_md.systems import MODEL_I, MODEL_II, DiffusionModel, agreement, exact_reference, simulate
 from m3c_md.validation import metastability
 
@@ -46,12 +46,10 @@ DEGENERATE = "M3C.paper, degenerate start"
 def estimators(n_states: int, seed: int, trajectories: list[NDArray[np.float64]]) -> dict[str, Any]:
     """All methods. Those named after the paper have its settings: k-medoids bins, and M3C's and MMC's presets."""
     common: dict[str, Any] = {"random_state": seed}
-    medoids = {"discretization": "k-medoids", "n_restarts": 10}
     return {
         "k-medoids": KMedoids(n_states, **common),
         "MMC": MMC(n_states, **common),
-        **{f"PCCA+ ({n})": PCCAPlus(n_states, n_microstates=n, **medoids, **common) for n in BINS},
-        **{f"PCCA+ k-means ({n})": PCCAPlus(n_states, n_microstates=n, **common) for n in BINS},
+        **pcca_estimators(n_states, BINS, seed, n_restarts=10),
         "M3C": M3C(n_states, **common),
         "M3C.paper": M3C.paper(n_states, **common),
         "M3C.paper, kinetic start": M3C.paper(n_states, starts=("kinetic",), **common),
@@ -75,14 +73,19 @@ def nearly_constant(n_states: int, trajectories: list[NDArray[np.float64]]) -> l
 METHODS = tuple(estimators(3, 0, [np.zeros((200, 2))]))
 
 
-@lru_cache(maxsize=2)
-@Memory(HERE / ".cache", verbose=0).cache
-def long_simulation(name: str) -> list[NDArray[np.int32]]:
+def simulate_long(name: str) -> list[NDArray[np.int32]]:
     """Cells of the reference that a long equilibrium simulation visits."""
     model = MODELS[name]
     runs = simulate(model, np.random.default_rng(0), n_trajectories=N_LONG, duration=RELAXING + MEASURED)
     first = round(RELAXING / model.interval)
     return [cells_of(model, x[first:]).astype(np.int32) for x in runs]
+
+
+@lru_cache(maxsize=2)
+def long_simulation(name: str) -> list[NDArray[np.int32]]:
+    """The same from this process's or an earlier one's memory: it takes half a minute."""
+    cells: list[NDArray[np.int32]] = Memory(HERE / ".cache", verbose=0).cache(simulate_long)(name)
+    return cells
 
 
 def cells_of(model: DiffusionModel, frames: NDArray[np.float64]) -> NDArray[np.intp]:

@@ -63,6 +63,8 @@ def timescale_panel(
     axis.fill_between(lags, 0.0, lags, color="0.85", linewidth=0)
     axis.set(xscale="log", xlabel=f"lag time ({unit})", ylabel=f"$t_{process + 2}$ ({unit})", title=system)
     axis.set_xlim(lags[0], lags[-1])
+    axis.set_xticks(lags, [f"{lag:g}" for lag in lags], minor=False)
+    axis.minorticks_off()
     axis.set_ylim(bottom=0.0)
     axis.legend(fontsize="x-small")
 

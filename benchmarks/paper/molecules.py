@@ -32,9 +32,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from studies import SHARED, Row, asked_methods, fit_and_judge, run_study, study_parser
+from studies import SHARED, Row, asked_methods, fit_and_judge, pcca_estimators, run_study, study_parser
 
-from m3c_md import M3C, MMC, DihedralFeaturizer, KMedoids, PCCAPlus
+from m3c_md import M3C, MMC, DihedralFeaturizer, KMedoids
 from m3c_md.data import MolecularData, alanine_dipeptide, deca_alanine
 from m3c_md.validation import implied_timescales, metastability
 
@@ -120,12 +120,10 @@ def load(name: str, folder: Path) -> Molecule:
 
 def estimators(n_states: int, seed: int) -> dict[str, Any]:
     common: dict[str, Any] = {"random_state": seed}
-    medoids = {"discretization": "k-medoids"}
     return {
         "k-medoids": KMedoids(n_states, **common),
         "MMC": MMC(n_states, **common),
-        **{f"PCCA+ ({n})": PCCAPlus(n_states, n_microstates=n, **medoids, **common) for n in BINS},
-        **{f"PCCA+ k-means ({n})": PCCAPlus(n_states, n_microstates=n, **common) for n in BINS},
+        **pcca_estimators(n_states, BINS, seed, n_restarts=3),
         "M3C": M3C(n_states, **common),
     }
 

@@ -155,8 +155,8 @@ def header(tables: dict[str, Table]) -> list[str]:
     lines = [
         "# Results",
         "Written by `python benchmarks/paper/report.py` from `benchmarks/paper/results/*.json`; do not edit. Every "
-        "number of the paper (arXiv:1501.00125) has ours beside it. The same defaults are used everywhere, methods never "
-        'see true labels, and "best PCCA+" has its number of micro states chosen with hindsight.',
+        "number of the paper (arXiv:1501.00125) has ours beside it. The same defaults are used everywhere, methods "
+        'never see true labels, and "best PCCA+" has its number of micro states chosen with hindsight.',
         "",
     ]
     for study, table in tables.items():

@@ -22,9 +22,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from studies import Row, asked_methods, asked_seeds, data_folder, fit_and_judge, run_study, study_parser
+from studies import (
+    Row,
+    asked_methods,
+    asked_seeds,
+    data_folder,
+    fit_and_judge,
+    pcca_estimators,
+    run_study,
+    study_parser,
+)
 
-from m3c_md import M3C, MMC, KMedoids, PCCAPlus
+from m3c_md import M3C, MMC, KMedoids
 from m3c_md.systems import LabelledSequence, classification_error, labelled_sequence
 
 LENGTH = 1000
@@ -43,12 +52,10 @@ WAVEFORM_COLUMNS = 21  # the other 19 columns of the public file are noise, whic
 def estimators(n_states: int, seed: int) -> dict[str, Any]:
     """All methods; the paper's preset has absolute bandwidths, so columns are scaled for it as for the others."""
     common: dict[str, Any] = {"random_state": seed}
-    medoids = {"discretization": "k-medoids", "n_restarts": 3}
     return {
         "k-medoids": KMedoids(n_states, n_restarts=100, **common),
         "MMC": MMC(n_states, **common),
-        **{f"PCCA+ ({n})": PCCAPlus(n_states, n_microstates=n, **medoids, **common) for n in BINS},
-        **{f"PCCA+ k-means ({n})": PCCAPlus(n_states, n_microstates=n, **common) for n in BINS},
+        **pcca_estimators(n_states, BINS, seed, n_restarts=3),
         "M3C": M3C(n_states, **common),
         "M3C.paper": M3C.paper(n_states, scale="standard", **common),
         "M3C.paper, kinetic start": M3C.paper(n_states, scale="standard", starts=("kinetic",), **common),

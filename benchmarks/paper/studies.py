@@ -26,6 +26,7 @@ from joblib import Parallel, delayed
 from tqdm import tqdm
 
 import m3c_md
+from m3c_md import PCCAPlus
 from m3c_md.exceptions import M3CWarning
 
 Row = dict[str, Any]
@@ -211,6 +212,15 @@ def best_candidate(model: Any, quality: Quality) -> Row:
     best = max(judged, key=lambda i: judged[i])
     columns = ("start", "bandwidth", "score", "objective", "windows", "fate")
     return {"best_quality": judged[best]} | {f"best_{name}": table[name][best] for name in columns}
+
+
+def pcca_estimators(n_states: int, bins: Sequence[int], seed: int, n_restarts: int) -> dict[str, Any]:
+    """PCCA+ with several numbers of micro states: the paper's k-medoids, and the k-means that most people use."""
+    medoids: dict[str, Any] = {"discretization": "k-medoids", "n_restarts": n_restarts, "random_state": seed}
+    return {
+        **{f"PCCA+ ({n})": PCCAPlus(n_states, n_microstates=n, **medoids) for n in bins},
+        **{f"PCCA+ k-means ({n})": PCCAPlus(n_states, n_microstates=n, random_state=seed) for n in bins},
+    }
 
 
 def data_folder(parser: argparse.ArgumentParser, name: str) -> None:

@@ -102,9 +102,11 @@ def interval_text(difference: Difference, digits: int = 4) -> str:
 
 
 def fits(table: Table, system: str, method: str) -> str:
+    """Number of fits, of those that failed and of those that found fewer states than asked for."""
     rows = table.all(system, method)
     failed = sum("error" in row for row in rows)
-    return f"{len(rows)}" + (f", {failed} failed" if failed else "")
+    fewer = sum(row.get("n_populated", np.inf) < len(row.get("populations", ())) for row in rows)
+    return f"{len(rows)}" + (f", {failed} failed" if failed else "") + (f", {fewer} with fewer states" if fewer else "")
 
 
 def counted(names: Iterable[str]) -> str:
