@@ -47,6 +47,7 @@ SYSTEMS = (
     "waveform",
     "alanine-dipeptide",
     "mdshare-alanine-dipeptide",
+    "deca-alanine",
     "asp7-2",
     "asp7-3",
 )
@@ -65,6 +66,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "400 features": {"n_features": 400},
     "paper's features": {"features": "fourier"},
     "unweighted": {"reweight": False},
+    "balance 0.003": {"balance": (0.003, 0.997)},
     "balance 0.03": {"balance": (0.03, 0.97)},
     "balance 0.1": {"balance": (0.1, 0.9)},
     "lag 2": {"lagtime": 2},

@@ -24,6 +24,7 @@ from m3c_md.systems import exact_reference
 
 GEOMETRIC = ("MMC", "k-medoids")
 DPI = 110
+ERROR_TICKS = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 60.0)
 # Maps of Model I and Model II: the paper's figures, in its order, and what its text describes.
 MAPPED = {
     "Model I": ("M3C", "PCCA+ (10)", "MMC", "k-medoids", "MMC.paper from M3C", "M3C.paper, random start"),
@@ -142,6 +143,10 @@ def draw_sequences(table: Table, folder: Path) -> None:
         draw_strips(axis, table, system, names, "test_error")
         axis.set(xlabel="test error (%)", title=system)
         axis.set_xscale("symlog", linthresh=1.0)
+        low, high = axis.get_xlim()
+        axis.set_xticks([tick for tick in ERROR_TICKS if low <= tick <= high], minor=False)
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.set_xlim(low, high)
     save(figure, folder, "sequences")
 
 
