@@ -25,6 +25,8 @@ from targets import PAPER_MOLECULES, SEQUENCE_AIMS, all_targets, targets_section
 
 from m3c_md.systems import exact_reference
 
+GREY = "Means with standard deviations over the fits; in the grey area a timescale is shorter than the lag time."
+
 
 def sequences_section(table: Table) -> list[str]:
     lines = [
@@ -72,7 +74,7 @@ def diffusion_section(table: Table) -> list[str]:
             rows.append((method, *cells, fits(table, system, method)))
         lines += markdown((system, "Q, paper", "Q, exact", "Q, simulated", "right", "worst", "fits"), rows)
     lines += objective_lines(table)
-    lines += ["![Implied timescales](figures/diffusion_timescales.png)", ""]
+    lines += ["![Implied timescales](figures/diffusion_timescales.png)", "", GREY, ""]
     return [*lines, "![Decompositions of one experiment](figures/diffusion_maps.png)", ""]
 
 
@@ -120,7 +122,7 @@ def molecules_section(table: Table) -> list[str]:
             rows.append((method, *cells))
         lines += markdown((system, "Q, paper", "Q, ours", "M3C - method", "fits", "CPU s"), rows)
     lines += ["![Held-out Q](figures/molecules_q.png)", ""]
-    return [*lines, "![Implied timescales of molecules](figures/molecules_timescales.png)", ""]
+    return [*lines, "![Implied timescales of molecules](figures/molecules_timescales.png)", "", GREY, ""]
 
 
 def ablations_section(table: Table) -> list[str]:

@@ -44,6 +44,7 @@ RESULTS = HERE / "results"
 SHARED = HERE.parents[2] / "shared" / "data"
 QUICK_SEEDS = 3
 DIGITS = 7
+WARNING_LENGTH = 60  # enough to tell warnings apart
 
 
 def study_parser(description: str | None, *, seeds: int = 20) -> argparse.ArgumentParser:
@@ -177,6 +178,7 @@ def fit_and_judge(estimator: Any, data: Any, judge: Judge, quality: Quality | No
         except (RuntimeError, ValueError) as error:
             return {"error": f"{type(error).__name__}: {error}"[:200], "seconds": time.process_time() - began}
         row |= {"populations": model.populations, "n_populated": int((model.populations > 0).sum()), "seconds": seconds}
+        row["warnings"] = [text[:WARNING_LENGTH] for text in model.warnings]
         if hasattr(model, "candidates"):
             row |= search_record(model)
             row |= best_candidate(model, quality) if quality is not None else {}
