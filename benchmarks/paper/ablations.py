@@ -64,6 +64,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "50 features": {"n_features": 50},
     "200 features": {"n_features": 200},
     "400 features": {"n_features": 400},
+    "200 features, β 0.001": {"n_features": 200, "regularization": 1e-3},
     "paper's features": {"features": "fourier"},
     "unweighted": {"reweight": False},
     "balance 0.003": {"balance": (0.003, 0.997)},

@@ -74,8 +74,8 @@ def search_diagnosis(rows: Sequence[Row], digits: int) -> str:
         f"The best candidates of all searches, chosen with hindsight, have a mean of {best.mean():.{digits}f}; they "
         f"have a wider bandwidth than the winner in {wider} and a narrower one in {narrower} of {len(rows)} fits, and "
         f"were {counted(row['best_fate'].partition(':')[0].partition(' as ')[0] for row in rows)}. In {held} fits "
-        f"every candidate had lost a state at first; the smallest state has less than {RARE:.0%} of the frames in {rare}. "
-        f"Winners started from {counted(row['start'] for row in rows)}."
+        f"every candidate had lost a state at first; the smallest state has less than {RARE:.0%} of the frames in "
+        f"{rare}. Winners started from {counted(row['start'] for row in rows)}."
     )
 
 
