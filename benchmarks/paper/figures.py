@@ -217,7 +217,8 @@ def draw_forest(axis: Any, table: Table, system: str) -> None:
     axis.set_yticks(range(len(names)), list(reversed(names)), fontsize="xx-small")
     axis.set_title(f"{system}, {len(default)} experiments", fontsize="small")
     axis.set_xlabel("variant - default, test error (%)" if sequential else "variant - default, Q", fontsize="small")
-    axis.set_xscale("symlog", linthresh=0.5 if sequential else 1e-3)
-    axis.tick_params(axis="x", labelsize="x-small", rotation=45)
-    if sequential:
+    axis.tick_params(axis="x", labelsize="x-small")
+    axis.locator_params(axis="x", nbins=6)
+    axis.grid(axis="x", color="0.92")
+    if sequential:  # fewer errors are better, and better is to the right
         axis.invert_xaxis()
