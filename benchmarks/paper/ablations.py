@@ -30,7 +30,7 @@ import molecules
 import numpy as np
 import sequences
 from numpy.typing import NDArray
-from studies import SHARED, Row, asked_methods, asked_seeds, fit_and_judge, run_study, study_parser
+from studies import SHARED, Row, asked_methods, asked_seeds, fit_and_judge, print_means, run_study, study_parser
 
 from m3c_md import M3C
 from m3c_md.exceptions import M3CWarning
@@ -70,6 +70,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "balance 0.003": {"balance": (0.003, 0.997)},
     "balance 0.03": {"balance": (0.03, 0.97)},
     "balance 0.1": {"balance": (0.1, 0.9)},
+    "columns as they are": {"scale": "none"},
     "lag 2": {"lagtime": 2},
     "lag 5": {"lagtime": 5},
     "lag 10": {"lagtime": 10},
@@ -115,19 +116,16 @@ def experiment(system: str, seed: int, folder: Path) -> Experiment:
     return Experiment(data, molecule.n_states, lambda fitted: judge(fitted)["Q"])
 
 
-def work_of(folder: Path) -> Any:
-    def work(system: str, seed: int, methods: Sequence[str]) -> dict[str, Row]:
-        one = experiment(system, seed, folder)
-        known = {name: M3C(one.n_states, random_state=seed, **VARIANTS[name]) for name in methods if name in VARIANTS}
-        rows = {
-            name: fit_and_judge(estimator, one.data, lambda model: {"quality": one.quality(model)})
-            for name, estimator in known.items()
-        }
-        if set(methods) - set(known):
-            rows |= other_choices(one, seed, [name for name in methods if name not in known])
-        return rows
-
-    return work
+def work(folder: Path, system: str, seed: int, methods: Sequence[str]) -> dict[str, Row]:
+    one = experiment(system, seed, folder)
+    known = {name: M3C(one.n_states, random_state=seed, **VARIANTS[name]) for name in methods if name in VARIANTS}
+    rows = {
+        name: fit_and_judge(estimator, one.data, lambda model: {"quality": one.quality(model)})
+        for name, estimator in known.items()
+    }
+    if set(methods) - set(known):
+        rows |= other_choices(one, seed, [name for name in methods if name not in known])
+    return rows
 
 
 def other_choices(one: Experiment, seed: int, methods: Sequence[str]) -> dict[str, Row]:
@@ -239,15 +237,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, default=SHARED, help="folder of the data that do not ship")
     options = parser.parse_args(arguments)
     seeds = dict.fromkeys(available(options.systems, options.data), asked_seeds(options))
-    rows = run_study("ablations", seeds, asked_methods(options, METHODS), work_of(options.data), options)
-    for system in seeds:
-        print(f"\n{system}")
-        for method in METHODS:
-            some = [row for row in rows if (row["system"], row["method"]) == (system, method)]
-            found = [row["quality"] for row in some if "quality" in row]
-            if found:
-                print(f"  {method:40s} {np.mean(found):8.4f} ± {np.std(found):.4f}  {len(found)} of {len(some)} fits")
+    rows = run_study("ablations", seeds, asked_methods(options, METHODS), partial(work, options.data), options)
+    print_means(rows, METHODS, ("quality",))
 
 
 if __name__ == "__main__":
-    main()
+    import ablations  # under its own name, by which other processes find its functions
+
+    ablations.main()

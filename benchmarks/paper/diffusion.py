@@ -23,7 +23,17 @@ from typing import Any
 import numpy as np
 from joblib import Memory
 from numpy.typing import NDArray
-from studies import HERE, Row, asked_methods, asked_seeds, fit_and_judge, pcca_estimators, run_study, study_parser
+from studies import (
+    HERE,
+    Row,
+    asked_methods,
+    asked_seeds,
+    fit_and_judge,
+    pcca_estimators,
+    print_means,
+    run_study,
+    study_parser,
+)
 
 from m3c_md import M3C, MMC, KMedoids
 from m3c_md.systems import MODEL_I, MODEL_II, DiffusionModel, agreement, exact_reference, simulate
@@ -193,30 +203,9 @@ def degenerate_solution(model: Any) -> Row:
     }
 
 
-def work_of(first: int) -> Any:
+def work(first: int, name: str, seed: int, methods: Sequence[str]) -> dict[str, Row]:
     """Work of the study; maps are kept for the first seed only."""
-
-    def work(name: str, seed: int, methods: Sequence[str]) -> dict[str, Row]:
-        return run(name, seed, methods, maps=seed == first)
-
-    return work
-
-
-def print_table(rows: list[Row]) -> None:
-    for name, system in MODELS.items():
-        reference = exact_reference(system)
-        best = reference.metastability(reference.best_partition(system.n_states, system.interval), system.interval)
-        print(f"\n{name}, best possible Q {best:.4f}")
-        for method in METHODS:
-            some = [row for row in rows if row["system"] == name and row["method"] == method and "Q" in row]
-            if some:
-                values = np.array([row["Q"] for row in some])
-                right = sum(row["right"] for row in some)
-                objective = np.mean([row.get("objective", np.nan) for row in some])
-                print(
-                    f"  {method:28s} Q {values.mean():.4f} ± {values.std(ddof=1):.4f}  right {right} of {len(some)}"
-                    f"  worst {values.min():.4f}  objective {objective:.4f}"
-                )
+    return run(name, seed, methods, maps=seed == first)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -224,9 +213,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--models", nargs="+", choices=sorted(MODELS), default=sorted(MODELS))
     options = parser.parse_args(arguments)
     seeds = dict.fromkeys(options.models, asked_seeds(options))
-    rows = run_study("diffusion", seeds, asked_methods(options, METHODS), work_of(options.first), options)
-    print_table(rows)
+    rows = run_study("diffusion", seeds, asked_methods(options, METHODS), partial(work, options.first), options)
+    print_means(rows, METHODS, ("Q", "right"))
 
 
 if __name__ == "__main__":
-    main()
+    import diffusion  # under its own name, by which other processes find its functions
+
+    diffusion.main()

@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from studies import SHARED, Row, asked_methods, fit_and_judge, pcca_estimators, run_study, study_parser
+from studies import SHARED, Row, asked_methods, fit_and_judge, pcca_estimators, print_means, run_study, study_parser
 
 from m3c_md import M3C, MMC, DihedralFeaturizer, KMedoids
 from m3c_md.data import MolecularData, alanine_dipeptide, deca_alanine
@@ -154,24 +154,21 @@ def state_centres(molecule: Molecule, model: Any) -> list[list[float]]:
     return [mean.round(1).tolist() for mean in means]
 
 
-def work_of(folder: Path) -> Any:
-    def work(name: str, seed: int, methods: Sequence[str]) -> dict[str, Row]:
-        molecule = load(name, folder)
-        fitted, judged = molecule.splits[seed]
-        known = estimators(molecule.n_states, seed)
-        data = [molecule.features[i] for i in fitted]
+def work(folder: Path, name: str, seed: int, methods: Sequence[str]) -> dict[str, Row]:
+    molecule = load(name, folder)
+    fitted, judged = molecule.splits[seed]
+    known = estimators(molecule.n_states, seed)
+    data = [molecule.features[i] for i in fitted]
 
-        def quality(model: Any) -> float:
-            return float(judge(molecule, judged, model, long=False)["Q"])
+    def quality(model: Any) -> float:
+        return float(judge(molecule, judged, model, long=False)["Q"])
 
-        return {
-            method: fit_and_judge(
-                known[method], data, partial(judge, molecule, judged), quality if method == "M3C" else None
-            )
-            for method in methods
-        }
-
-    return work
+    return {
+        method: fit_and_judge(
+            known[method], data, partial(judge, molecule, judged), quality if method == "M3C" else None
+        )
+        for method in methods
+    }
 
 
 def available(names: Sequence[str], folder: Path) -> list[str]:
@@ -186,23 +183,6 @@ def available(names: Sequence[str], folder: Path) -> list[str]:
     return found
 
 
-def print_table(rows: list[Row]) -> None:
-    for name in dict.fromkeys(row["system"] for row in rows):
-        print(f"\n{name}: held-out Q, spread over the fits, M3C - method (standard error)")
-        some = [row for row in rows if row["system"] == name]
-        ours = {row["seed"]: row.get("Q", np.nan) for row in some if row["method"] == "M3C"}
-        for method in METHODS:
-            found = {row["seed"]: row["Q"] for row in some if row["method"] == method and "Q" in row}
-            if found:
-                values = np.array(list(found.values()))
-                difference = np.array([ours.get(seed, np.nan) - q for seed, q in found.items()])
-                error = np.nanstd(difference, ddof=1) / np.sqrt(len(values))
-                print(
-                    f"  {method:22s} {values.mean():.4f} ± {values.std(ddof=1):.4f}  {np.nanmean(difference):+.4f}"
-                    f" ({error:.4f})  {len(values)} fits, worst {values.min():.4f}"
-                )
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = study_parser(__doc__)
     parser.add_argument("systems", nargs="*", metavar="SYSTEM", help=f"any of {', '.join(MOLECULES)}")
@@ -214,8 +194,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     names = available(options.systems or list(MOLECULES), options.data)
     count = 3 if options.quick else options.seeds
     seeds = {name: range(len(load(name, options.data).splits))[options.first :][:count] for name in names}
-    print_table(run_study("molecules", seeds, asked_methods(options, METHODS), work_of(options.data), options))
+    rows = run_study("molecules", seeds, asked_methods(options, METHODS), partial(work, options.data), options)
+    print_means(rows, METHODS, ("Q",))
 
 
 if __name__ == "__main__":
-    main()
+    import molecules  # under its own name, by which other processes find its functions
+
+    molecules.main()

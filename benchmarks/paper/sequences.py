@@ -29,6 +29,7 @@ from studies import (
     data_folder,
     fit_and_judge,
     pcca_estimators,
+    print_means,
     run_study,
     study_parser,
 )
@@ -111,35 +112,19 @@ def experiment(folder: Path, name: str, seed: int) -> tuple[LabelledSequence, in
     return labelled_sequence(X, y, LENGTH, np.random.default_rng(seed)), len(np.unique(y))
 
 
-def work_of(folder: Path) -> Any:
-    def work(name: str, seed: int, methods: Sequence[str]) -> dict[str, Row]:
-        sequence, n_states = experiment(folder, name, seed)
-        known = estimators(n_states, seed)
+def work(folder: Path, name: str, seed: int, methods: Sequence[str]) -> dict[str, Row]:
+    sequence, n_states = experiment(folder, name, seed)
+    known = estimators(n_states, seed)
 
-        def quality(model: Any) -> float:
-            return -float(judge(sequence, model)["test_error"])
+    def quality(model: Any) -> float:
+        return -float(judge(sequence, model)["test_error"])
 
-        return {
-            method: fit_and_judge(
-                known[method], sequence.train_X, partial(judge, sequence), quality if method == "M3C" else None
-            )
-            for method in methods
-        }
-
-    return work
-
-
-def print_table(rows: list[Row]) -> None:
-    for name in dict.fromkeys(row["system"] for row in rows):
-        print(f"\n{name}: training / test error in per cent")
-        for method in METHODS:
-            some = [row for row in rows if row["system"] == name and row["method"] == method and "test_error" in row]
-            if some:
-                train, test = (np.array([row[key] for row in some]) for key in ("train_error", "test_error"))
-                print(
-                    f"  {method:28s} {train.mean():7.3f} ± {train.std(ddof=1):6.3f}   {test.mean():7.3f} ±"
-                    f" {test.std(ddof=1):6.3f}   {len(some)} fits"
-                )
+    return {
+        method: fit_and_judge(
+            known[method], sequence.train_X, partial(judge, sequence), quality if method == "M3C" else None
+        )
+        for method in methods
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -149,8 +134,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     names = available(options.data, options.download)
     seeds = dict.fromkeys(names, asked_seeds(options))
-    print_table(run_study("sequences", seeds, asked_methods(options, METHODS), work_of(options.data), options))
+    rows = run_study("sequences", seeds, asked_methods(options, METHODS), partial(work, options.data), options)
+    print_means(rows, METHODS, ("train_error", "test_error"))
 
 
 if __name__ == "__main__":
-    main()
+    import sequences  # under its own name, by which other processes find its functions
+
+    sequences.main()

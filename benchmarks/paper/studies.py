@@ -216,6 +216,20 @@ def best_candidate(model: Any, quality: Quality) -> Row:
     return {"best_quality": judged[best]} | {f"best_{name}": table[name][best] for name in columns}
 
 
+def print_means(rows: Sequence[Row], methods: Sequence[str], columns: Sequence[str]) -> None:
+    """Mean, standard deviation and range of some columns, for a first look; the report has it all."""
+    for system in dict.fromkeys(row["system"] for row in rows):
+        print(f"\n{system}: {', '.join(columns)} (mean ± standard deviation, range)")
+        for method in methods:
+            some = [row for row in rows if (row["system"], row["method"]) == (system, method)]
+            values = [np.array([row[name] for row in some if row.get(name) is not None]) for name in columns]
+            text = "   ".join(
+                f"{x.mean():.4f} ± {x.std():.4f} ({x.min():.4f} to {x.max():.4f})" for x in values if len(x)
+            )
+            if some:
+                print(f"  {method:36s} {text}   {len(some)} fits")
+
+
 def pcca_estimators(n_states: int, bins: Sequence[int], seed: int, n_restarts: int) -> dict[str, Any]:
     """PCCA+ with several numbers of micro states: the paper's k-medoids, and the k-means that most people use."""
     medoids: dict[str, Any] = {"discretization": "k-medoids", "n_restarts": n_restarts, "random_state": seed}
