@@ -1,4 +1,4 @@
-"""The default M3C on the paper's diffusions: few seeds here, twenty and more in benchmarks/diffusion_models.py."""
+"""The default M3C on the paper's diffusions: few seeds here, twenty and more in benchmarks/paper/diffusion.py."""
 
 from __future__ import annotations
 
