@@ -19,6 +19,7 @@ import molecules
 import numpy as np
 import printed
 import sequences
+from speed_section import speed_section
 from studies import HERE, RESULTS, load_rows
 from tables import Difference, Table, as_printed, counted, fits, interval_text, markdown, paired, spread
 from targets import PAPER_MOLECULES, SEQUENCE_AIMS, all_targets, targets_section
@@ -192,6 +193,7 @@ def main() -> None:
         if tables[name].rows:
             lines += section(tables[name])
             draw(tables[name], folder)
+    lines += speed_section()
     (options.out / "RESULTS.md").write_text("\n".join(lines), encoding="utf-8")
     print(options.out / "RESULTS.md")
 
