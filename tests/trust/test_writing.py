@@ -38,7 +38,7 @@ def fails_with(number: int) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def small_files() -> Iterator[None]:
-    """No file may grow beyond 3,000 bytes, as on a full disk; not for longer than needed, as pytest writes files too."""
+    """No file may grow beyond 3,000 bytes, as on a full disk; no longer than needed, for pytest writes files too."""
     resource = pytest.importorskip("resource")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (3000, hard))
