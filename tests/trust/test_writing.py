@@ -5,6 +5,7 @@ Models have such tests in tests/clustering/test_model_file.py, simulations in te
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from collections.abc import Callable, Iterator
@@ -35,14 +36,16 @@ def fails_with(number: int) -> Callable[..., Any]:
     return fail
 
 
-@pytest.fixture
+@contextlib.contextmanager
 def small_files() -> Iterator[None]:
-    """No file may be longer than 3,000 bytes, as on a disk that is nearly full."""
+    """No file may grow beyond 3,000 bytes, as on a full disk; no longer than needed, for pytest writes files too."""
     resource = pytest.importorskip("resource")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (3000, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def names_in(folder: Path) -> list[str]:
@@ -90,7 +93,6 @@ class TestWriting:
         assert caught.value.errno == number
         assert names_in(tmp_path) == []
 
-    @pytest.mark.usefixtures("small_files")
     def test_errors_without_a_number(self, tmp_path: Path) -> None:
         """numpy says how much it could write, and not why it could write no more."""
 
@@ -98,16 +100,16 @@ class TestWriting:
             with writing(tmp_path / "a.npy", "the array") as partial:
                 np.save(partial, np.zeros(10_000))
 
-        with pytest.raises(OSError, match=r"the array was not written .*a\.npy"):
+        with small_files(), pytest.raises(OSError, match=r"the array was not written .*a\.npy"):
             write()
         assert names_in(tmp_path) == []
 
 
 class TestCache:
-    @pytest.mark.usefixtures("small_files")
     def test_no_room(self, tmp_path: Path) -> None:
         features = np.ones((3000, 4), dtype=np.float32)
-        said = write_cached(tmp_path / "a.npy", features)
+        with small_files():
+            said = write_cached(tmp_path / "a.npy", features)
         assert said is not None
         assert "a.npy" in said
         assert "name another cache" in said
@@ -175,9 +177,9 @@ class TestCommands:
             write(OutputFolder(tmp_path / "out", ["report.txt", "table.csv"], force=False))
         assert names_in(tmp_path) == ["out/report.txt"]
 
-    @pytest.mark.usefixtures("small_files")
     def test_a_disk_that_really_has_no_room(self, arrays: str, tmp_path: Path, capsys: Any) -> None:
-        assert main(["fit", arrays, "--n-states", "2", "--out", str(tmp_path / "out")]) == 2
+        with small_files():
+            assert main(["fit", arrays, "--n-states", "2", "--out", str(tmp_path / "out")]) == 2
         last = capsys.readouterr().err.splitlines()[-1]
         assert "model.m3c was not written" in last or "the model was not written" in last
         assert names_in(tmp_path / "out") == ["features.json", "labels/x.npy"]
