@@ -137,7 +137,7 @@ def ablations_section(table: Table) -> list[str]:
         "",
         f"Read p with care: there are {n_comparisons(table)} comparisons below, so about "
         f"{0.05 * n_comparisons(table):.0f} of them would have p < 0.05 by chance. Experiments on molecules share "
-        "their data (asp7 has 5 blocks and mdshare 10, whatever the number of seeds), so their intervals and p values are "
+        "their data (asp7 has 5 blocks and mdshare 10, whatever the number of seeds), so intervals and p values are "
         "too small. Variants were not all run on the same number of seeds.",
         "",
     ]
