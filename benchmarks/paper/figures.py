@@ -66,8 +66,8 @@ def timescale_panel(
     axis.set_xlim(lags[0], lags[-1])
     axis.set_xticks(lags, [f"{lag:g}" for lag in lags], minor=False)
     axis.minorticks_off()
-    axis.set_ylim(bottom=0.0)
-    axis.legend(fontsize="x-small")
+    axis.set_ylim(0.0, 1.35 * axis.get_ylim()[1])  # room for the legend
+    axis.legend(fontsize="x-small", ncols=2, loc="upper left")
 
 
 def draw_diffusion(table: Table, folder: Path) -> None:

@@ -56,7 +56,8 @@ def diffusion_section(table: Table) -> list[str]:
         "",
         'Mean ± standard deviation over experiments (`diffusion.py`). "exact" is Q of the finite-volume reference, '
         '"simulated" that of a simulation of 10,000 time units as in the paper; "right" agrees with the best partition '
-        f"on {diffusion.RIGHT:.0%} of the stationary mass.",
+        f"on {diffusion.RIGHT:.0%} of the stationary mass. A fit with fewer states than asked for has a Q of those it "
+        "has (exact), and none at all (simulated).",
         "",
     ]
     for system in table.systems():
@@ -135,6 +136,11 @@ def ablations_section(table: Table) -> list[str]:
         'variant - default, experiment by experiment, with a 95 % confidence interval; "better / worse" counts '
         "experiments, p is that of the sign test.",
         "",
+        f"Read p with care: there are {n_comparisons(table)} comparisons below, so about "
+        f"{0.05 * n_comparisons(table):.0f} of them would have p < 0.05 by chance. Experiments on molecules share "
+        "their data (asp7 has 5 blocks and mdshare 10, whatever the number of seeds), so intervals and p values are "
+        "too small. Variants were not all run on the same number of seeds.",
+        "",
     ]
     for system in table.systems():
         default = table.by_seed(system, ablations.BASELINE, "quality")
@@ -152,6 +158,10 @@ def ablations_section(table: Table) -> list[str]:
         starts = counted(row["start"] for row in table.all(system, ablations.BASELINE) if "start" in row)
         lines += [f"Starts that found the default's winner: {starts}.", ""]
     return [*lines, "![Ablations](figures/ablations.png)", ""]
+
+
+def n_comparisons(table: Table) -> int:
+    return len({(row["system"], row["method"]) for row in table.rows if row["method"] != ablations.BASELINE})
 
 
 def header(tables: dict[str, Table]) -> list[str]:

@@ -180,6 +180,10 @@ def targets_section(targets: Sequence[Target]) -> list[str]:
     lines += markdown(("study", "paper's M3C", "target for the default", "measured", ""), rows)
     missed = [one for one in targets if not one.met and one.cause]
     if missed:
-        lines += ["Missed targets, and what the results say about the cause:", ""]
+        lines += [
+            "Missed targets, and what the results say about the cause. (The best of many candidates beats the winner "
+            "by chance alone: what hindsight would choose bounds what selection can gain, it does not estimate it.)",
+            "",
+        ]
         lines += [*(f"- {one.study}: {one.cause}" for one in missed), ""]
     return lines
