@@ -76,7 +76,11 @@ def run_simulate(options: argparse.Namespace, console: Console) -> int:
     settings = dataclasses.replace(DEFAULTS[options.molecule], **chosen)
     n_trajectories = options.n_trajectories or DEFAULT_N_TRAJECTORIES[options.molecule]
     try:
-        simulate(settings, n_trajectories, options.out, n_jobs=options.jobs, progress=tqdm)
+        try:
+            simulate(settings, n_trajectories, options.out, n_jobs=options.jobs, progress=tqdm)
+        except BrokenProcessPool:
+            time.sleep(0.5)  # Ctrl-C kills the processes first at times; then it is on its way here
+            raise
     except BrokenProcessPool as error:
         raise OSError(f"a process of the simulation was killed; the same command goes on from {options.out}") from error
     except KeyboardInterrupt:

@@ -536,6 +536,7 @@ COMMANDS: list[tuple[str, int, str]] = [
     ("fit x0.npy --n-states 2 --lag 0", 2, r"argument --lag: '0' must be a whole number of at least 1"),
     ("fit x0.npy --n-states 2 --seed -1", 2, r"argument --seed: '-1' must be a whole number of at least 0"),
     ("fit x0.npy --n-states 2 --dt nan", 2, r"argument --dt: 'nan' must be a positive number"),
+    ("fit x0.npy --n-states 2 --dt soon", 2, r"argument --dt: 'soon' must be a positive number"),
     ("fit x0.npy --n-states two", 2, r"argument --n-states: 'two' must be a whole number"),
     ("fit x0.npy", 2, r"required: --n-states"),
     ("transform no.m3c x0.npy", 2, r"No such file or directory: 'no\.m3c'"),
@@ -570,6 +571,18 @@ def test_commands(
     assert ended == code, last
     assert last.startswith("m3c-md"), last
     assert re.search(message, last), last
+    assert not os.path.exists("results")
+
+
+def test_too_little_memory(at: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise MemoryError("Unable to allocate 8 TiB")
+
+    monkeypatch.chdir(at.folder)
+    monkeypatch.setattr("m3c_md.clustering.m3c.M3C.fit", full)
+    assert main(["fit", "x0.npy", "--n-states", "2", "--out", "results"]) == 2
+    last = capfd.readouterr().err.splitlines()[-1]
+    assert last.startswith("m3c-md: there is not enough memory (Unable to allocate 8 TiB); use a larger --stride")
     assert not os.path.exists("results")
 
 

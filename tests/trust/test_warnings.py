@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 from deeptime.decomposition import TICA
 from sklearn.pipeline import make_pipeline
 
-from m3c_md import DihedralFeaturizer, PCCAPlus
+from m3c_md import DihedralFeaturizer, M3CModel, PCCAPlus
+from m3c_md.clustering.margin_search import _doubts
 from m3c_md.exceptions import InputError, RareStateWarning, UnrelatedPairWarning
 from m3c_md.matching import agreement
+from m3c_md.search.local_search import SearchSettings
 from m3c_md.validation import chapman_kolmogorov, implied_timescales
 from tests.conftest import hidden_markov_wells, quick
 from tests.features import random_trajectory, topology_of
@@ -32,6 +35,14 @@ class TestRareStates:
             model = PCCAPlus(3, n_microstates=12, random_state=0).fit_fetch(with_a_rare_state())
         assert model.populations[-1] == pytest.approx(8 / 10_000)
         assert len([text for text in model.warnings if "smallest state has 0.08%" in text]) == 1
+
+    def test_so_does_m3c(self, three_state_model: M3CModel) -> None:
+        """A winner below the balance is returned only where there is no other, which is hard to bring about."""
+        rare = dataclasses.replace(three_state_model.records[0], populations=np.array([0.5, 0.493, 0.007]))
+        settings = SearchSettings(3, 3e-3, (0.01, 0.99))
+        ((message, category),) = _doubts([rare], settings, settings)
+        assert category is RareStateWarning
+        assert message.startswith("the smallest state has 0.70% of the frames, less than balance[0]=0.01; lower")
 
     def test_common_states_are_no_reason(self) -> None:
         assert (
@@ -59,6 +70,10 @@ class TestTuplesOfTwo:
         ):
             quick(2).fit(trajs)
         assert quick(2).fit_fetch(list(trajs)).warnings == []
+
+    def test_few_pairs_say_nothing(self) -> None:
+        x = hidden_markov_wells(600, 2, stay=0.5).frames
+        assert quick(2).fit_fetch((x[:60], x[300:360])).n_states == 2
 
     def test_models_take_tuples_for_trajectories(self) -> None:
         x = hidden_markov_wells(300, 2).frames
