@@ -45,8 +45,6 @@ from m3c_md.search.windows import WindowSet, equally_spaced
 IntArray = NDArray[np.intp]
 AnySource = LocalSource | ClusterSource
 
-# Fewer windows than this are not worth a cluster.
-SPREAD = 500
 # Random features by default, for few columns and for more: the kernel of many needs more of them.
 N_FEATURES = (100, 200)
 FEW_COLUMNS = 8
@@ -126,10 +124,10 @@ class MarginEstimator(StateEstimator):
             For scikit-learn pipelines.
         client : dask.distributed.Client, optional
             Cluster to work on; by default the current one if there are Dask arrays among the trajectories, and none
-            otherwise. Frames then lie on the workers, whatever their number, and only sums come back from them; the
-            answer is that of a fit here that reads slices, to the last bit on machines of one kind. Workers may come
+            otherwise. Frames then lie on the workers, and only sums come back from them; the answer is that of a fit
+            without a cluster, to the last bit on machines of one kind. Workers may come
             and go. Dask arrays are computed on the workers; other arrays are sent there through the scheduler, which
-            keeps a copy. Fewer than 500 frames, pairs (X, Y) and the start "relaxation-literal" do without a cluster.
+            keeps a copy. Up to 20,000 windows, pairs (X, Y) and the start "relaxation-literal" do without a cluster.
         checkpoint : path, optional
             Folder in which every finished step of the search is kept. The same fit with the same folder goes on where
             it was stopped, by whatever; remove the folder when you have the model. Needs a number as random_state.
@@ -197,7 +195,7 @@ class MarginEstimator(StateEstimator):
         client = current_client(_as_given(data)) if client is None else check_client(client)
         if not is_pair(data) and self._halving():
             source, notes = self._source(data)
-            if source.n_windows > (STREAMED if client is None else SPREAD):
+            if source.n_windows > STREAMED:
                 return *_sample(source if client is None else _on_workers(source, client)), notes
         windows, notes = self._windows(data)
         return windows, None, windows.windows[0], len(windows.frames), notes
