@@ -235,7 +235,8 @@ def _rung_sizes(n_windows: int, halving: bool, streamed: bool) -> list[tuple[int
         return [(n_windows, 10**9)]
     if streamed:
         return list(RUNGS)
-    smaller = [(size, keep) for size, keep in RUNGS if size < n_windows]
+    # A sample of more than half of the windows saves less than it costs.
+    smaller = [(size, keep) for size, keep in RUNGS if 2 * size <= n_windows]
     keep = RUNGS[len(smaller)][1] if len(smaller) < len(RUNGS) else 1
     return [*smaller, (n_windows, keep)]
 
