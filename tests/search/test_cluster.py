@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from joblib import parallel_config
 from threadpoolctl import threadpool_info
 
 pytest.importorskip("distributed")
@@ -334,3 +335,11 @@ def test_the_limit_of_blas_is_lifted_by_the_last():
             assert set(threads()) <= {1}
         assert set(threads()) <= {1}
     assert threads() == before
+
+
+def test_candidates_go_through_the_dask_backend_of_joblib(client):
+    frames = hidden_markov_wells(900, 3, seed=5).frames
+    expected = quick(bandwidth=(0.5, 1.0, 2.0)).fit_fetch(frames)
+    with client.as_current(), parallel_config(backend="dask"):
+        model = quick(bandwidth=(0.5, 1.0, 2.0), n_jobs=2).fit_fetch(frames)
+    assert_same_model(model, expected, frames)
