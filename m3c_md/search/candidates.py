@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import get_args
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-from m3c_md.exceptions import DegenerateSolutionError
 from m3c_md.matching import agreement
 from m3c_md.optimize.blocks import Blocks, Rule, all_label_costs, class_sums
 from m3c_md.optimize.labels import balanced_labels, class_bounds
@@ -68,14 +67,6 @@ SAME_START = 0.98
 TRIAL_ITERATIONS = 30
 # Where all features are in memory, a winner is brought to this gap or the one asked for, whichever is smaller.
 IN_MEMORY_GAP = 1e-4
-# Lower bounds on the labels tried in turn when every candidate has lost a state. Rarer states: if they leave so many
-# windows to a state, and nobody asked for states much larger than by default. Tighter ones, as shares of 1/κ.
-RARER_BALANCE = (0.003, 0.001)
-FEWEST_WINDOWS = 10
-LARGEST_LOOSENED = 0.02
-TIGHTER_BALANCE = (0.25, 0.5)
-# A solution whose Q comes as close as this to the number of states is taken at once.
-CLEARLY_METASTABLE = 0.5
 # Kinetics are estimated from at most this many windows: a small sample would miss the rare transitions.
 KINETIC_WINDOWS = 10_000
 
@@ -136,7 +127,7 @@ def search(
         If every candidate leaves some state without frames.
     """
     sizes = _rung_sizes(problem.data.n_windows, halving, problem.everything is not None)
-    scouts = _scouts(bandwidths) if halving else bandwidths
+    scouts = scouting(bandwidths) if halving else bandwidths
     trials = _first_trials(problem, scouts, starts, sizes[0][0], seed)
     journal = NoJournal() if journal is None else journal
     # The search may come again with labels held closer to balance: steps are told apart by that.
@@ -178,57 +169,6 @@ def search(
     return finished
 
 
-def search_until_populated(
-    problem: SearchProblem, bandwidths: Sequence[float], starts: Sequence[Start], **options: Any
-) -> tuple[list[Candidate], SearchSettings]:
-    """Search, and where every candidate is degenerate search again with other settings.
-
-    There are two reasons. A state may be rarer than the balance allows for; then a smaller bound finds it. Or states
-    overlap, and leaving ϱ_l of the labels wrong, at a cost of 3ϱ_l, is cheaper than keeping them apart; then labels are
-    left as the starts had them. The objectives of different settings do not compare, so of what is found this way the
-    most metastable is taken. If nothing is, labels are held closer to balance.
-
-    Returns
-    -------
-    candidates : list of Candidate
-    settings : SearchSettings
-        Those that it took.
-    """
-    settings = problem.settings
-    try:
-        return search(problem, bandwidths, starts, **options), settings
-    except DegenerateSolutionError as error:
-        failure = error
-    found: list[tuple[list[Candidate], SearchSettings]] = []
-    for other in _other_settings(settings, problem.n_windows, len(problem.data.windows)):
-        if found and other.balance[0] > settings.balance[0]:
-            break  # states held closer to balance are for where nothing else is left
-        # Overlapping states deserve no long search.
-        some = bandwidths if other.balance[0] < settings.balance[0] else _scouts(bandwidths)
-        try:
-            found.append((search(replace(problem, settings=other), some, starts, **options), other))
-        except DegenerateSolutionError:
-            continue
-        quality = found[-1][0][0].metastability
-        if not quality <= settings.n_states - CLEARLY_METASTABLE:  # or not a number, for single frames
-            break
-    if not found:
-        raise failure
-    return max(found, key=lambda one: np.nan_to_num(one[0][0].metastability))
-
-
-def _other_settings(settings: SearchSettings, n_windows: int, n_slices: int) -> list[SearchSettings]:
-    """What to try, in this order, where the settings asked for leave some state empty."""
-    lower, upper = settings.balance
-    shares = [step / settings.n_states for step in TIGHTER_BALANCE if step / settings.n_states > lower]
-    tighter = [replace(settings, balance=(share, upper), least_population=settings.guard) for share in shares]
-    if n_slices == 1:  # single frames do not tell whether a rare state, or a start, is metastable
-        return tighter
-    shares = [share for share in RARER_BALANCE if share < lower <= LARGEST_LOOSENED]
-    rarer = [replace(settings, balance=(x, upper)) for x in shares if x * n_windows >= FEWEST_WINDOWS]
-    return [*rarer, replace(settings, hold_labels=True), *tighter]
-
-
 def _rung_sizes(n_windows: int, halving: bool, streamed: bool) -> list[tuple[int, int]]:
     """Sizes of the samples and numbers of survivors, ending with all windows unless these are looked at in a stream."""
     if not halving:
@@ -241,7 +181,7 @@ def _rung_sizes(n_windows: int, halving: bool, streamed: bool) -> list[tuple[int
     return [*smaller, (n_windows, keep)]
 
 
-def _scouts(bandwidths: Sequence[float]) -> list[float]:
+def scouting(bandwidths: Sequence[float]) -> list[float]:
     """Some bandwidths from the lower and middle part of the grid, where solutions differ most."""
     if len(bandwidths) <= N_SCOUTS:
         return list(bandwidths)

@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 
 from m3c_md.exceptions import InputError
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
+from m3c_md.search.reweighting import clipped_ratios
 from m3c_md.search.source import (
     BlockedTrajectories,
     FrameBlock,
     Piece,
     block_of_frames,
     block_weights,
-    clipped_ratios,
     joined,
     sum_of_ratios,
 )

@@ -43,9 +43,14 @@ def relaxed_weights(partitions: Sequence[Microstates], horizon: int) -> FloatArr
 
 def weights_of_ratios(ratios: Sequence[NDArray[np.floating]]) -> FloatArray:
     """Normalised weights of windows from their ratios, averaged over partitions to lessen the influence of one."""
-    total = np.sum(ratios, axis=0, dtype=np.float64)
-    weights = np.clip(total / total.mean(), *WEIGHT_BOUNDS)
+    total = np.asarray(np.sum(ratios, axis=0, dtype=np.float64))
+    weights = clipped_ratios(total, float(total.mean()))
     return np.asarray(weights / weights.sum())
+
+
+def clipped_ratios(ratios: NDArray[np.floating], mean: float) -> FloatArray:
+    """Weights of windows before they are normalised; ``mean`` is that of the ratios of all windows."""
+    return np.clip(ratios.astype(np.float64) / mean, *WEIGHT_BOUNDS)
 
 
 def effective_sample(weights: FloatArray) -> float:

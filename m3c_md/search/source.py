@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from m3c_md.exceptions import InputError
 from m3c_md.optimize.blocks import WindowBlock
 from m3c_md.optimize.feature_map import FourierMap
-from m3c_md.search.reweighting import WEIGHT_BOUNDS
+from m3c_md.search.reweighting import clipped_ratios
 from m3c_md.search.windows import WindowSet
 
 FloatArray = NDArray[np.float64]
@@ -149,11 +149,6 @@ def block_of_frames(
 def sum_of_ratios(ratios: NDArray[np.floating]) -> float:
     """Sum of the ratios of one block."""
     return float(np.sum(ratios, dtype=np.float64))
-
-
-def clipped_ratios(ratios: NDArray[np.floating], mean: float) -> FloatArray:
-    """Weights of the windows of one block before they are normalised, see `weights_of_ratios`."""
-    return np.clip(ratios.astype(np.float64) / mean, *WEIGHT_BOUNDS)
 
 
 def block_weights(ratios: NDArray[np.floating], mean: float, total: float) -> NDArray[np.float32]:
