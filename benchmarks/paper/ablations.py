@@ -11,9 +11,9 @@ are the splits of ``molecules.py``, taken in turn with seeds of their own for th
 
 "cross-validated ..." fits the default, takes the best candidate of every clearly different decomposition that it met,
 fits each again to four fifths of the trajectories (of the time, where there is one) from its own labels, five times,
-and chooses by what is left out: the loss, the class-averaged loss, or Q. "widest within ..." keeps the winner's
-decomposition but takes the widest bandwidth whose score is not worse by more than that; "cross-validated bandwidth"
-takes the one with the least loss on what is left out.
+and chooses by what is left out: the loss, the class-averaged loss, or Q. "bandwidth ..." keeps the winner's
+decomposition but takes the bandwidth with the best score, the widest one whose score is not worse by more than that, or
+the one with the least loss on what is left out.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "β 0.01": {"regularization": 1e-2},
     "β 0.03": {"regularization": 3e-2},
     "50 features": {"n_features": 50},
+    "100 features": {"n_features": 100},
     "200 features": {"n_features": 200},
     "400 features": {"n_features": 400},
-    "200 features, β 0.001": {"n_features": 200, "regularization": 1e-3},
     "paper's features": {"features": "fourier"},
     "unweighted": {"reweight": False},
     "balance 0.003": {"balance": (0.003, 0.997)},
@@ -84,8 +84,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 CROSS_VALIDATED = ("cross-validated loss", "cross-validated class-averaged loss", "cross-validated Q")
 # How much worse a wider bandwidth may score.
-WIDEST = {"widest within 5 %": 0.05, "widest within 15 %": 0.15, "widest within 30 %": 0.30, "widest within 60 %": 0.60}
-BEST_BANDWIDTH = "cross-validated bandwidth"
+WIDEST = {"bandwidth of the best score": 0.0, "bandwidth widest within 10 %": 0.1, "bandwidth widest within 30 %": 0.3}
+BEST_BANDWIDTH = "bandwidth cross-validated"
 METHODS = (*VARIANTS, *WIDEST, BEST_BANDWIDTH, *CROSS_VALIDATED)
 N_FOLDS = 5
 N_RIVALS = 6

@@ -51,7 +51,8 @@ class M3C(MarginEstimator):
         place of a name.
     selection : "class-averaged" or "objective"
         What the winner minimises among the candidates that are not degenerate: the objective (as in the paper), or
-        the objective with each state's mean loss counted alike.
+        the objective with each state's mean loss counted alike. By "class-averaged" its decomposition is then taken at
+        the widest bandwidth whose loss exceeds the best one by no more than a standard error.
     features : "orthogonal" or "fourier"
         Orthogonal random features, or the paper's independent ones with random phases.
     n_coarse : int, default=30

@@ -21,6 +21,7 @@ from m3c_md.optimize.blocks import Blocks, Rule, all_label_costs, class_sums
 from m3c_md.optimize.labels import balanced_labels, class_bounds
 from m3c_md.optimize.least_squares import least_squares_rule, second_moments
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
+from m3c_md.search.bandwidth_choice import widest_first
 from m3c_md.search.journal import Journal, NoJournal
 from m3c_md.search.local_search import SearchSettings, local_search
 from m3c_md.search.polish import polish_on_all_data
@@ -107,7 +108,8 @@ def search(
     starts : sequence of str or (n_windows,) label arrays
         Names of starts, or window labels to start from.
     selection : "objective" or "class-averaged"
-        What the winner minimises among the candidates that are not degenerate, see `score`.
+        What the winner minimises among the candidates that are not degenerate, see `score`; by "class-averaged" its
+        bandwidth may then be a wider one, see `widest_first`.
     seed : int
         Every (start, bandwidth) has its own stream: results depend neither on order nor on ``n_jobs``.
     gap : float
@@ -149,10 +151,16 @@ def search(
         if not others:
             others = _last_resort(candidates, trials, [width for width in bandwidths if width not in scouts])
         candidates += optimise(others, sizes[0][0], "sweep", 0.5, 0.7)
-    alive, ended = choose(problem, candidates, sizes[0][1])
+
+    def best_first(some: list[Candidate]) -> list[Candidate]:
+        order = ranked(problem, some)
+        return widest_first(problem, order) if selection == "class-averaged" else order
+
+    alive, ended = choose(problem, best_first(candidates), sizes[0][1])
     for rung, (n_windows, n_keep) in enumerate(sizes[1:]):
         begin, end = (0.7 + 0.2 * (rung + i) / (len(sizes) - 1) for i in (0, 1))
-        alive, out = choose(problem, optimise(_continued(alive), n_windows, f"{n_windows} windows", begin, end), n_keep)
+        candidates = optimise(_continued(alive), n_windows, f"{n_windows} windows", begin, end)
+        alive, out = choose(problem, best_first(candidates), n_keep)
         ended = out + ended
     report(0.9)
 

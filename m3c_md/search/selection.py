@@ -144,7 +144,7 @@ def ranked(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Cand
 
 
 def choose(problem: SearchProblem, candidates: list[Candidate], n_keep: int) -> tuple[list[Candidate], list[Candidate]]:
-    """Split candidates into those that go on, best first, and those that end here with a fate.
+    """Split candidates, best first, into those that go on and those that end here with a fate.
 
     Where places are few, of one decomposition only the best bandwidths go on: between neighbours there is little to
     choose, and the places are for other decompositions.
@@ -152,7 +152,7 @@ def choose(problem: SearchProblem, candidates: list[Candidate], n_keep: int) -> 
     alive: list[Candidate] = []
     out: list[Candidate] = []
     n_same = SAME_KEPT if n_keep < len(candidates) else len(candidates)
-    for candidate in ranked(problem, candidates):
+    for candidate in candidates:
         twin = next(
             (c for c in alive if c.bandwidth == candidate.bandwidth and agree(c, candidate, SAME_SOLUTION)), None
         )
@@ -176,12 +176,12 @@ def agree(a: Candidate, b: Candidate, share: float) -> bool:
 
 def close_rival(candidates: Sequence[Candidate], share: float) -> Candidate | None:
     """Best finalist whose decomposition differs from the winner's while its score is within ``share`` of it."""
-    winner = candidates[0]
-    for candidate in candidates[1:]:
-        close = candidate.fate == "finalist" and candidate.score <= (1.0 + share) * winner.score
-        if close and not agree(candidate, winner, SAME_DECOMPOSITION):
-            return candidate
-    return None
+    finalists = [c for c in candidates[1:] if c.fate == "finalist"]
+    same = [agree(c, candidates[0], SAME_DECOMPOSITION) for c in finalists]
+    # The winner's bandwidth may be wider than the one with the best score.
+    best = min([candidates[0].score, *(c.score for c, known in zip(finalists, same, strict=True) if known)])
+    others = [c for c, known in zip(finalists, same, strict=True) if not known and c.score <= (1.0 + share) * best]
+    return others[0] if others else None
 
 
 def nothing_left(ended: list[Candidate], settings: SearchSettings) -> DegenerateSolutionError:

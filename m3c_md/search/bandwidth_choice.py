@@ -1,0 +1,72 @@
+"""The bandwidth of the winner: the widest that describes the data as well as the best one.
+
+The score is that of the data fitted to. A narrow kernel lowers it by following single excursions of a trajectory that
+no other trajectory repeats, the more columns there are the better. So of all bandwidths at which one decomposition was
+found, the widest is taken whose loss could, for all that the data say, as well be the lower one: it exceeds that of the
+best by no more than one standard error (the rule that Breiman and others use to prune trees).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from m3c_md.optimize.window_loss import window_losses
+from m3c_md.search.problem import SearchProblem
+from m3c_md.search.selection import SAME_DECOMPOSITION, Candidate, Standing, agree
+from m3c_md.search.windows import FeatureBlocks, equally_spaced
+
+FloatArray = NDArray[np.float64]
+
+# By how many standard errors a loss may be worse, and by which factor a score: a few parts that all hold one rare
+# event have a large standard error.
+STANDARD_ERRORS = 1.0
+WORSE_SCORE = 1.3
+# Consecutive parts of the data that count as independent: windows that follow each other are not.
+N_PARTS = 20
+
+
+def widest_first(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Put the widest candidate that is as good as the first one, and the same decomposition, before it.
+
+    All candidates were optimised on the same windows.
+    """
+    if problem.settings.hold_labels or len(candidates) < 2:  # labels that are held have a score of another kind
+        return list(candidates)
+    best = candidates[0]
+    standing = best.standing(problem.settings, problem.n_windows)
+    rivals = [
+        c
+        for c in candidates
+        if c.bandwidth > best.bandwidth
+        and best.score <= c.score <= WORSE_SCORE * best.score
+        and c.standing(problem.settings, problem.n_windows) == standing != Standing.DEGENERATE
+        and agree(c, best, SAME_DECOMPOSITION)
+    ]
+    if not rivals:
+        return list(candidates)
+    reference = part_losses(problem, best)
+    for rival in sorted(rivals, key=lambda c: (-c.bandwidth, c.score)):
+        excess = part_losses(problem, rival) - reference
+        if excess.sum() <= STANDARD_ERRORS * np.sqrt(len(excess)) * excess.std(ddof=1):
+            return [rival, *(c for c in candidates if c is not rival)]
+    return list(candidates)
+
+
+def part_losses(problem: SearchProblem, candidate: Candidate) -> FloatArray:
+    """What consecutive parts of a candidate's windows contribute to its class-averaged loss, which is their sum."""
+    chosen = equally_spaced(problem.data.n_windows, candidate.n_windows)
+    blocks = FeatureBlocks(
+        problem.data, problem.feature_map(candidate.bandwidth), problem.weights[chosen], chosen, np.float32
+    )
+    labels, rule = candidate.optimum.labels, candidate.optimum.rule
+    losses, done = np.empty(len(labels)), 0
+    for block in blocks:
+        part = slice(done, done + block.windows.shape[1])
+        losses[part] = window_losses(rule.window_scores(block), labels[part])
+        done = part.stop
+    mass = np.bincount(labels, weights=blocks.weights, minlength=problem.settings.n_states)
+    contributions = blocks.weights * losses / mass[labels] / problem.settings.n_states
+    return np.array([part.sum() for part in np.array_split(contributions, N_PARTS)])

@@ -1,0 +1,119 @@
+"""The widest bandwidth that is as good as the best: by one standard error, in the same decomposition, never more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from m3c_md.search import bandwidth_choice
+from m3c_md.search.bandwidth_choice import STANDARD_ERRORS, WORSE_SCORE, part_losses, widest_first
+from m3c_md.search.candidates import search
+from m3c_md.search.selection import SAME_DECOMPOSITION, agree, ranked, score
+from m3c_md.search.windows import FeatureBlocks
+from tests.search._data import problem_of, switching
+
+BANDWIDTHS = tuple(2.0 ** (0.5 * j) for j in range(-1, 7))
+
+
+@pytest.fixture(scope="module")
+def case():
+    """Overlapping wells at many bandwidths: neighbours are nearly as good as each other."""
+    trajectories, _ = switching([240, 240, 220], np.random.default_rng(1), spread=0.9)
+    problem = problem_of(trajectories, 3, n_features=40)
+    found = search(problem, BANDWIDTHS, ("kinetic",), selection="class-averaged", seed=0, halving=False)
+    honest = [c for c in found if not c.fate.startswith("degenerate")]
+    assert len(honest) >= 4
+    return problem, honest
+
+
+def test_parts_sum_to_the_class_averaged_loss(case):
+    problem, candidates = case
+    for candidate in candidates[:3]:
+        blocks = FeatureBlocks(problem.data, problem.feature_map(candidate.bandwidth), problem.weights)
+        penalty = 0.5 * problem.settings.regularization * (candidate.optimum.rule.weights**2).sum()
+        whole = score(blocks, candidate.optimum, problem.settings, "class-averaged") - penalty
+        assert part_losses(problem, candidate).sum() == pytest.approx(whole, rel=1e-5)
+
+
+def test_nothing_wider_is_as_good_as_the_one_chosen(case):
+    """The definition, one candidate after the other."""
+    problem, candidates = case
+    order = ranked(problem, candidates)
+    best, chosen = order[0], widest_first(problem, order)[0]
+    reference = part_losses(problem, best)
+
+    def as_good(candidate):
+        excess = part_losses(problem, candidate) - reference
+        error = np.sqrt(len(excess)) * excess.std(ddof=1)
+        return (
+            candidate.score <= WORSE_SCORE * best.score
+            and excess.sum() <= STANDARD_ERRORS * error
+            and agree(candidate, best, SAME_DECOMPOSITION)
+        )
+
+    assert chosen is best or as_good(chosen)
+    assert not any(as_good(c) for c in order if c.bandwidth > chosen.bandwidth)
+
+
+@pytest.mark.parametrize(("errors", "worse"), [(1e9, 1e9), (1e9, 1.0), (-1e9, 1e9)])
+def test_bounds_on_loss_and_score_both_hold(case, monkeypatch, errors, worse):
+    problem, candidates = case
+    order = ranked(problem, candidates)
+    monkeypatch.setattr(bandwidth_choice, "STANDARD_ERRORS", errors)
+    monkeypatch.setattr(bandwidth_choice, "WORSE_SCORE", worse)
+    chosen = widest_first(problem, order)[0]
+    alike = [c for c in order if agree(c, order[0], SAME_DECOMPOSITION)]
+    widest = max(alike, key=lambda c: c.bandwidth)
+    assert widest.bandwidth > order[0].bandwidth
+    assert chosen is (widest if min(errors, worse) > 1.0 else order[0])
+
+
+def test_order_is_kept_but_for_the_one_that_comes_first(case, monkeypatch):
+    problem, candidates = case
+    order = ranked(problem, candidates)
+    monkeypatch.setattr(bandwidth_choice, "WORSE_SCORE", 1e9)
+    again = widest_first(problem, order)
+    assert [c for c in again if c is not again[0]] == [c for c in order if c is not again[0]]
+
+
+def test_another_decomposition_is_never_taken(case, monkeypatch):
+    problem, candidates = case
+    order = ranked(problem, candidates)
+    monkeypatch.setattr(bandwidth_choice, "STANDARD_ERRORS", 1e9)
+    monkeypatch.setattr(bandwidth_choice, "WORSE_SCORE", 1e9)
+    best, wide = order[0], max(order, key=lambda c: c.bandwidth)
+    mixed = replace(
+        wide, optimum=replace(wide.optimum, labels=np.roll(wide.optimum.labels, len(wide.optimum.labels) // 3))
+    )
+    assert not agree(mixed, best, SAME_DECOMPOSITION)
+    assert widest_first(problem, [best, mixed])[0] is best
+
+
+def test_a_state_lost_on_the_way_is_never_taken(case, monkeypatch):
+    problem, candidates = case
+    order = ranked(problem, candidates)
+    monkeypatch.setattr(bandwidth_choice, "STANDARD_ERRORS", 1e9)
+    monkeypatch.setattr(bandwidth_choice, "WORSE_SCORE", 1e9)
+    best, wide = order[0], max(order, key=lambda c: c.bandwidth)
+    empty = replace(wide, populations=np.array([0.6, 0.4, 0.0]))
+    assert widest_first(problem, [best, wide])[0] is wide
+    assert widest_first(problem, [best, empty])[0] is best
+
+
+def test_labels_that_are_held_keep_their_order(case):
+    problem, candidates = case
+    held = replace(problem, settings=replace(problem.settings, hold_labels=True))
+    order = ranked(problem, candidates)
+    assert widest_first(held, order) == order
+
+
+def test_wins_in_the_search_where_chosen(case):
+    """The search takes the same bandwidth as the rule applied to all of its candidates."""
+    problem, candidates = case
+    chosen = widest_first(problem, ranked(problem, candidates))[0]
+    again = search(problem, BANDWIDTHS, ("kinetic",), selection="class-averaged", seed=0, halving=False)
+    assert again[0].bandwidth == chosen.bandwidth
+    plain = search(problem, BANDWIDTHS, ("kinetic",), selection="objective", seed=0, halving=False)
+    assert plain[0].score == min(c.score for c in plain if not c.fate.startswith("degenerate"))
