@@ -51,7 +51,7 @@ SYSTEMS = (
     "asp7-2",
     "asp7-3",
 )
-FIRST_FRESH_SEED = 20_000
+FIRST_FRESH_SEED = 60_000
 BASELINE = "default"
 # Variant -> settings of M3C that differ from the default, in the order of importance.
 VARIANTS: dict[str, dict[str, Any]] = {
