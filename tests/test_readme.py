@@ -33,6 +33,14 @@ def test_linked_files_exist():
         assert (Path(__file__).parents[1] / link).is_file(), link
 
 
+def test_the_comparison_is_that_of_the_results():
+    """The table of systems is made by ``benchmarks/paper/report.py``, not typed."""
+    results = (Path(__file__).parents[1] / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+    table = results.split("## In short\n\n")[1].split("\n\n")[0]
+    assert len(table.splitlines()) > 8
+    assert table in README
+
+
 def test_every_room_is_described():
     package = Path(__file__).parents[1] / "m3c_md"
     for module in package.rglob("*.py"):

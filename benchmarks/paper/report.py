@@ -19,9 +19,11 @@ import molecules
 import numpy as np
 import printed
 import sequences
+from defaults_section import defaults_section, difference_to_default
 from speed_section import speed_section
 from studies import HERE, RESULTS, load_rows
-from tables import Difference, Table, as_printed, counted, fits, interval_text, markdown, paired, spread
+from summary import summary_section
+from tables import Difference, Table, as_printed, counted, counted_right, fits, interval_text, markdown, paired, spread
 from targets import PAPER_MOLECULES, SEQUENCE_AIMS, all_targets, targets_section
 
 from m3c_md.systems import exact_reference
@@ -69,10 +71,15 @@ def diffusion_section(table: Table) -> list[str]:
         rows = []
         for method in table.methods(system, diffusion.METHODS):
             q = table.values(system, method, "Q")
-            right = sum(row.get("right", False) for row in table.all(system, method))
             worst = f"{q.min():.4f}" if len(q) else "-"
             simulated = spread(table.values(system, method, "Q_simulated"))
-            cells = (as_printed(quoted.get(method)), spread(q), simulated, f"{right} of {len(q)}", worst)
+            cells = (
+                as_printed(quoted.get(method)),
+                spread(q),
+                simulated,
+                counted_right(table, system, method).removesuffix(" right"),
+                worst,
+            )
             rows.append((method, *cells, fits(table, system, method)))
         lines += markdown((system, "Q, paper", "Q, exact", "Q, simulated", "right", "worst", "fits"), rows)
     lines += objective_lines(table)
@@ -129,6 +136,7 @@ def molecules_section(table: Table) -> list[str]:
 
 def ablations_section(table: Table) -> list[str]:
     lines = [
+        *defaults_section(table),
         "## Ablations",
         "",
         "One setting changed at a time (`ablations.py`), on seeds that no other study uses. Quality is exact Q (Model "
@@ -143,12 +151,11 @@ def ablations_section(table: Table) -> list[str]:
         "",
     ]
     for system in table.systems():
-        default = table.by_seed(system, ablations.BASELINE, "quality")
         sign = -1.0 if system in SEQUENCE_AIMS else 1.0
         rows = []
         for method in table.methods(system, ablations.METHODS):
             quality = table.by_seed(system, method, "quality")
-            difference = paired(quality, default)
+            difference = difference_to_default(table, system, method)
             cells = ("", "", "")
             if difference is not None and method != ablations.BASELINE:
                 above, below, p = Difference(sign * difference.values).signs()
@@ -198,7 +205,7 @@ def main() -> None:
     tables = {name: Table(load_rows(name, options.results)) for name in SECTIONS}
     folder = options.out / "figures"
     folder.mkdir(parents=True, exist_ok=True)
-    lines = header(tables) + targets_section(all_targets(tables))
+    lines = header(tables) + summary_section(tables) + targets_section(all_targets(tables))
     for name, (section, draw) in SECTIONS.items():
         if tables[name].rows:
             lines += section(tables[name])

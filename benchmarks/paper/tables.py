@@ -113,3 +113,9 @@ def counted(names: Iterable[str]) -> str:
     """Names with how often they occur, numbers of lumpings left out."""
     counts = Counter(name.rstrip(" 0123456789") for name in names)
     return ", ".join(f"{name} ({count})" for name, count in counts.most_common())
+
+
+def counted_right(table: Table, system: str, method: str) -> str:
+    """How many experiments of a diffusion ended with the right decomposition."""
+    rows = [row for row in table.all(system, method) if "right" in row]
+    return f"{sum(row['right'] for row in rows)} of {len(rows)} right"
