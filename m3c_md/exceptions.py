@@ -29,7 +29,8 @@ class SolverError(RuntimeError):
 def solving(what: str, remedy: str) -> Iterator[None]:
     """Turn what libraries of linear algebra raise inside the block into a `SolverError` that names the task.
 
-    `ValueError` is among it: that is what they raise where a matrix is not finite, and `LinAlgError` is one.
+    `ValueError` is among it: that is what they raise where a matrix is not finite, and `LinAlgError` is one. ARPACK
+    raises a `RuntimeError`.
 
     Examples
     --------
@@ -41,9 +42,9 @@ def solving(what: str, remedy: str) -> Iterator[None]:
     """
     try:
         yield
-    except InputError:
+    except (InputError, SolverError):
         raise
-    except (ValueError, ArithmeticError) as error:
+    except (ValueError, ArithmeticError, RuntimeError) as error:
         raise SolverError(f"{what} failed ({error}); {remedy}") from error
 
 

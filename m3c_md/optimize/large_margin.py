@@ -300,6 +300,8 @@ def _solve_definite(matrix: FloatArray, right: FloatArray) -> FloatArray:
     matrix gives a direction of descent, so a ridge on the scale of the matrix does no harm.
     """
     ridge, largest = 0.0, float(np.diag(matrix).max())
+    if not np.isfinite(largest):
+        raise SolverError(f"a matrix of the large-margin problem holds {largest} on its diagonal; {REMEDY}")
     while True:
         try:
             # Features are finite, so these are; to look again takes a tenth of the time.
