@@ -32,9 +32,10 @@ exit codes: 0 success, 1 no solution found, 2 bad usage or input, 130 interrupte
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0 success, 1 no solution, 2 bad usage, 130 interrupted."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    options = _parser().parse_args(given)
-    options.command_line = shlex.join(["m3c-md", *given])
+    options = argparse.Namespace()
     try:
+        _parser().parse_args(given, options)
+        options.command_line = shlex.join(["m3c-md", *given])
         return _run(options)
     except KeyboardInterrupt as interrupt:
         checkpoint = getattr(options, "checkpoint", None)
