@@ -44,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from concurrent.futures import BrokenExecutor
+
     from m3c_md.exceptions import DegenerateSolutionError, SolverError
 
     console = Console(json=getattr(options, "json", False))
@@ -54,6 +56,8 @@ def _run(options: argparse.Namespace) -> int:
         return _failed(error, 2)
     except MemoryError as error:
         return _failed(f"there is not enough memory ({error}); use a larger --stride, or fewer files at a time", 2)
+    except BrokenExecutor as error:  # of joblib, where the system ends a process, most often for its memory
+        return _failed(f"a worker process died ({error}); use fewer --jobs, a larger --stride or fewer files", 1)
     except (DegenerateSolutionError, SolverError) as error:
         return _failed(error, 1)
 

@@ -274,7 +274,11 @@ def _table(data: list[FloatArray], trials: dict[int, list[Trial]], lagtime: int,
             agreements = _agreements(np.concatenate(dtrajs), data, resampled)
             row |= {"stability": agreements.mean(), "least stability": agreements.min()}
             row["populations"] = whole.model.populations.round(4).tolist()
-            row["warnings"] = "; ".join(whole.model.warnings)
+            lost = [trial.error for trial in resampled if trial.model is None]
+            failed = (
+                [f"{len(lost)} of {len(resampled)} fits to resampled trajectories failed: {lost[0]}"] if lost else []
+            )
+            row["warnings"] = "; ".join([*whole.model.warnings, *failed])
         rows.append(row)
     return pd.DataFrame(rows).set_index("n_states")
 

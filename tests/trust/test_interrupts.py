@@ -246,3 +246,18 @@ def test_a_step_that_was_half_written_is_none(arrays: list[str], tmp_path: Path)
     model = quick(3).fit(frames, checkpoint=tmp_path / "half").fetch_model()
     np.testing.assert_array_equal(model.decision_function(frames), expected.decision_function(frames))
     assert {path.name for path in (tmp_path / "half").iterdir()} == {half.name, *(path.name for path in steps)}
+
+
+def test_a_command_whose_workers_die_says_so_in_one_line(
+    arrays: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    def die(*arguments: object, **options: object) -> None:
+        raise TerminatedWorkerError("killed by the system, the exit codes are SIGKILL(-9)")
+
+    monkeypatch.setattr("m3c_md.clustering.m3c.M3C.fit_fetch", die)
+    assert main(["fit", arrays[0], "--n-states", "2", "--out", str(tmp_path / "out")]) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("m3c-md: a worker process died (killed by the system, the exit codes are SIGKILL(-9)); use")
+    assert names_in(tmp_path) == []

@@ -146,3 +146,23 @@ def test_command(trajs: Trajectories, tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(scan_module, "_fit", lambda *_: pytest.fail("fitted again"))
     assert main([*given, "--out", str(tmp_path / "two")]) == 0
     assert (tmp_path / "one" / "table.csv").read_text() == (tmp_path / "two" / "table.csv").read_text()
+
+
+def test_fits_to_resampled_trajectories_that_fail_are_not_hidden(
+    trajs: Trajectories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They count as unstable, and the table says why."""
+    original, calls = scan_module.M3C.fit_fetch, []
+
+    def fails_later(self: Any, data: Any, **options: Any) -> Any:
+        calls.append(self.n_states)
+        if len(calls) == 3:
+            raise SolverError("no luck with this sample; use others")
+        return original(self, data, **options)
+
+    monkeypatch.setattr(scan_module.M3C, "fit_fetch", fails_later)
+    table = scan(trajs).table
+    said = "1 of 2 fits to resampled trajectories failed: no luck with this sample; use others"
+    assert table.loc[2, "warnings"].endswith(said)
+    assert table.loc[2, "least stability"] == 0.0
+    assert "resampled" not in table.loc[3, "warnings"]
