@@ -218,14 +218,14 @@ def _stream(seed: int, *names: str | float) -> np.random.Generator:
 
 
 @contextmanager
-def _excused(failures: list[Failure] | None, start: str, bandwidth: float | None) -> Iterator[None]:
+def _excused(failures: list[Failure] | None, bandwidth: float | None, *starts: str) -> Iterator[None]:
     """Put a failure in the list instead of letting it end the search, if there is a list."""
     try:
         yield
     except (SolverError, InputError) as error:
         if failures is None:
             raise
-        failures.append(Failure(start, bandwidth, error))
+        failures += [Failure(start, bandwidth, error) for start in starts]
 
 
 def failed_starts(failures: Sequence[Failure]) -> list[str]:
@@ -264,14 +264,14 @@ def _first_trials(
         if isinstance(start, str) and start in get_args(BandwidthStart):
             for bandwidth in bandwidths:
                 rng = _stream(seed, start, bandwidth)
-                with _excused(failures, start, bandwidth):
+                with _excused(failures, bandwidth, start):
                     labels = bandwidth_start(start, problem, bandwidth, wide, rng)  # type: ignore[arg-type]
                     _add(trials[bandwidth], start, labels[np.searchsorted(wide, chosen)])
             continue
         name, shared = f"labels {number}", [] if isinstance(start, str) else [start]
         if isinstance(start, str):
             name = start
-            with _excused(failures, start, None):
+            with _excused(failures, None, start):
                 shared = shared_starts(start, problem, _stream(seed, start))  # type: ignore[arg-type]
         for place, labels in enumerate(shared):
             for bandwidth in bandwidths:
@@ -391,7 +391,7 @@ def _optimise_bandwidth(
         fitted = _fitted(blocks, settings)
         moments = None
         for trial in trials:
-            with _excused(failures, trial.start, bandwidth):
+            with _excused(failures, bandwidth, trial.start, *trial.twins):
                 labels = _balanced_start(fitted, trial, len(chosen), settings)
                 rule = trial.rule
                 if rule is None:
@@ -447,7 +447,7 @@ def _finish(
             break
         others = [c for c in others if c is not candidate]
         done: list[Candidate] = []
-        with _excused(failures, candidate.start, candidate.bandwidth):
+        with _excused(failures, candidate.bandwidth, candidate.start):
             done.append(polish(candidate))
         if not done:
             others.append(replace(candidate, fate="failed: at full accuracy"))

@@ -446,19 +446,24 @@ class TestTheLabelStep:
         original = candidates_module._balanced_start
 
         def balanced_start(blocks: Any, trial: Any, *arguments: Any) -> Any:
-            if trial.start == "random":
+            if trial.start == "labels 0":
                 raise SolverError("no luck with these labels; use others")
             return original(blocks, trial, *arguments)
 
         monkeypatch.setattr(candidates_module, "_balanced_start", balanced_start)
-        options: dict[str, Any] = {"starts": ("random", "kmeans"), "bandwidth": (0.5, 1.0, 2.0)}
+        turns = np.arange(len(lopsided.frames)) % 2  # given twice: what comes of one start comes of its twin
+        options: dict[str, Any] = {"starts": (turns, turns, "kmeans"), "bandwidth": (0.5, 1.0, 2.0)}
         models = []
         for _ in range(2):
             with pytest.warns(
-                FailedStartWarning, match="start 'random' failed at bandwidth .*no luck with these labels"
+                FailedStartWarning, match=r"start 'labels [01]' failed at bandwidth 1 .no luck with these labels"
             ):
                 models.append(quick(2, **options).fit(lopsided.frames, checkpoint=tmp_path / "fit").fetch_model())
         assert models[0].warnings == models[1].warnings
+        assert [text.split(" (")[0] for text in models[0].warnings if "no luck" in text] == [
+            "start 'labels 0' failed at bandwidth 1",
+            "start 'labels 1' failed at bandwidth 1",
+        ]
         assert set(models[0].candidates["start"]) == {"kmeans"}
 
 
@@ -515,7 +520,7 @@ class TestCandidatesThatFailLate:
         with pytest.raises(SolverError, match="no luck; use none"):
             candidates_module.search(problem, (1.0,), ("kmeans",), selection="objective", seed=0)
         monkeypatch.setattr("m3c_md.search.starts.eigh", raising(LinAlgError("none here")))
-        with pytest.raises(SolverError, match="slow coordinates of the features failed .none here"):
+        with pytest.raises(SolverError, match=r"slow coordinates of the features failed \(none here"):
             candidates_module.search(problem, (1.0,), ("kinetic", "kmeans"), selection="objective", seed=0)
 
     def test_with_states_that_all_others_lose(self, wells: Wells, monkeypatch: Patch) -> None:
