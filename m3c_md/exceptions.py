@@ -6,6 +6,8 @@ deeptime catches them; each message names the offending value and the remedy.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from deeptime.base import InputFormatError
@@ -21,6 +23,29 @@ class InputError(InputFormatError):  # type: ignore[misc]
 
 class SolverError(RuntimeError):
     """A numerical solver did not deliver a usable answer; the message carries its status."""
+
+
+@contextmanager
+def solving(what: str, remedy: str) -> Iterator[None]:
+    """Turn what libraries of linear algebra raise inside the block into a `SolverError` that names the task.
+
+    `ValueError` is among it: that is what they raise where a matrix is not finite, and `LinAlgError` is one. ARPACK
+    raises a `RuntimeError`.
+
+    Examples
+    --------
+    >>> with solving("the inverse", "use another matrix"):
+    ...     raise ValueError("Singular matrix")
+    Traceback (most recent call last):
+    ...
+    m3c_md.exceptions.SolverError: the inverse failed (Singular matrix); use another matrix
+    """
+    try:
+        yield
+    except (InputError, SolverError):
+        raise
+    except (ValueError, ArithmeticError, RuntimeError) as error:
+        raise SolverError(f"{what} failed ({error}); {remedy}") from error
 
 
 class DegenerateSolutionError(RuntimeError):
@@ -53,6 +78,14 @@ class OverlappingStatesWarning(M3CWarning):
 
 class ConvergenceWarning(M3CWarning):
     """An iteration ended at its limit before it reached the requested accuracy."""
+
+
+class FailedStartWarning(M3CWarning):
+    """A solver failed on some start or candidate of the search, and the others had to do without it."""
+
+
+class WeightsWarning(M3CWarning):
+    """Transition pairs could not be weighted towards the relaxed distribution and count alike."""
 
 
 class UnvisitedStateWarning(M3CWarning):

@@ -32,9 +32,10 @@ exit codes: 0 success, 1 no solution found, 2 bad usage or input, 130 interrupte
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0 success, 1 no solution, 2 bad usage, 130 interrupted."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    options = _parser().parse_args(given)
-    options.command_line = shlex.join(["m3c-md", *given])
+    options = argparse.Namespace()
     try:
+        _parser().parse_args(given, options)
+        options.command_line = shlex.join(["m3c-md", *given])
         return _run(options)
     except KeyboardInterrupt as interrupt:
         checkpoint = getattr(options, "checkpoint", None)
@@ -43,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from concurrent.futures import BrokenExecutor
+
     from m3c_md.exceptions import DegenerateSolutionError, SolverError
 
     console = Console(json=getattr(options, "json", False))
@@ -53,6 +56,8 @@ def _run(options: argparse.Namespace) -> int:
         return _failed(error, 2)
     except MemoryError as error:
         return _failed(f"there is not enough memory ({error}); use a larger --stride, or fewer files at a time", 2)
+    except BrokenExecutor as error:  # of joblib, where the system ends a process, most often for its memory
+        return _failed(f"a worker process died ({error}); use fewer --jobs, a larger --stride or fewer files", 1)
     except (DegenerateSolutionError, SolverError) as error:
         return _failed(error, 1)
 

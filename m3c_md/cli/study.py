@@ -82,6 +82,7 @@ def add_scan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         metavar="K",
         help="numbers of states to try (default: 2 3 4 5)",
     )
+    add_checkpoint_option(parser)
     add_output_options(parser)
     parser.set_defaults(run=run_scan)
 
@@ -149,6 +150,7 @@ def run_scan(options: argparse.Namespace, console: Console) -> int:
             random_state=options.seed,
             n_jobs=options.jobs,
             progress=tqdm,
+            checkpoint=options.checkpoint,
         )
         for number, text in scan.table["warnings"].items():
             if text:

@@ -36,7 +36,8 @@ class CheckpointFolder:
         self._folder = folder
         self._search = search
         folder.mkdir(parents=True, exist_ok=True)
-        for path in sorted(folder.glob(f"*{SUFFIX}"))[:1]:
+        # What a killed process was writing has a name with a dot in front, and is no step.
+        for path in sorted(folder.glob(f"[!.]*{SUFFIX}"))[:1]:
             self._read(path)
 
     def found(self, step: str) -> list[Candidate] | None:

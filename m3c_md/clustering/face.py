@@ -21,6 +21,7 @@ from m3c_md.clustering.lumped import (
 )
 from m3c_md.clustering.model_file import Contents, save_model
 from m3c_md.exceptions import (
+    ConvergenceWarning,
     InputError,
     M3CWarning,
     RareStateWarning,
@@ -40,7 +41,7 @@ from m3c_md.inputs import (
     is_list_of_arrays,
     long_enough,
 )
-from m3c_md.search.coarse_graining import at_most_distinct
+from m3c_md.search.coarse_graining import Clustering, at_most_distinct
 from m3c_md.search.windows import WindowSet, windows_of_pairs, windows_of_trajectories
 
 if TYPE_CHECKING:
@@ -398,6 +399,12 @@ def check_distinct(windows: WindowSet, n_states: int) -> None:
     available = at_most_distinct(windows.frames, n_states)
     if 1 < available < n_states:
         raise InputError(f"n_states={n_states}, but there are only {available} distinct frames; ask for fewer states")
+
+
+def clustering_notes(found: Clustering, name: str, remedy: str) -> list[Note]:
+    """Say so if a clustering that is part of the result ended at its limit."""
+    message = f"{name} reached its limit on iterations before its {len(found.centers)} centres stood still; {remedy}"
+    return [] if found.converged else [(message, ConvergenceWarning)]
 
 
 def rare_state_notes(populations: FloatArray, remedy: str) -> list[Note]:

@@ -8,7 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from m3c_md.clustering.centers import CentersModel, ordered_states, stored_centers
-from m3c_md.clustering.face import StateEstimator, check_distinct, rare_state_notes, single_frames
+from m3c_md.clustering.face import (
+    StateEstimator,
+    check_distinct,
+    clustering_notes,
+    rare_state_notes,
+    single_frames,
+)
 from m3c_md.clustering.model_file import Contents
 from m3c_md.exceptions import ModelFileError
 from m3c_md.inputs import check_choice, check_integer, check_random_state, column_names
@@ -105,6 +111,7 @@ class KMedoids(StateEstimator):
             assert found.indices is not None, "medoids are frames"
             centers = frames[found.indices]
             order, populations = ordered_states(frames, centers, scale, np.arange(n_states), n_states)
-        notes = rare_state_notes(populations, "it may be an outlier: look at its frames, or ask for fewer states")
+        notes = clustering_notes(found, "k-medoids", "raise n_restarts, or ask for fewer states")
+        notes += rare_state_notes(populations, "it may be an outlier: look at its frames, or ask for fewer states")
         self._keep(KMedoidsModel(centers[order], scale, populations, found.inertia), notes, columns)
         return self

@@ -15,9 +15,11 @@ from m3c_md.clustering.margin_model import MarginModel
 from m3c_md.exceptions import (
     AmbiguousSolutionWarning,
     ConvergenceWarning,
+    FailedStartWarning,
     InputError,
     OverlappingStatesWarning,
     RareStateWarning,
+    WeightsWarning,
 )
 from m3c_md.inputs import (
     check_choice,
@@ -33,7 +35,7 @@ from m3c_md.inputs import (
 from m3c_md.optimize.feature_map import FeatureKind
 from m3c_md.optimize.labels import class_bounds
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
-from m3c_md.search.candidates import SEARCHED, STREAMED
+from m3c_md.search.candidates import SEARCHED, STREAMED, Failure, failed_starts
 from m3c_md.search.cluster import ClusterSource, check_client, current_client, is_dask, spread
 from m3c_md.search.journal import fingerprint
 from m3c_md.search.local_search import SearchSettings
@@ -172,7 +174,7 @@ class MarginEstimator(StateEstimator):
             journal = None
             if folder is not None:
                 journal = CheckpointFolder(folder, fingerprint(problem, bandwidths, *starts, options))
-            candidates, used = search_until_populated(
+            candidates, used, failures = search_until_populated(
                 problem,
                 bandwidths,
                 starts,
@@ -182,7 +184,8 @@ class MarginEstimator(StateEstimator):
                 journal=journal,
                 report=lambda share: bar(max(0, int(100 * share) - int(bar.progress_bar.n))),
             )
-        self._keep(self._model_of(problem, candidates), [*notes, *_doubts(candidates, settings, used)], columns)
+        notes += [*_losses(problem, failures), *_doubts(candidates, settings, used)]
+        self._keep(self._model_of(problem, candidates), notes, columns)
         return self
 
     def _halving(self) -> bool:
@@ -307,6 +310,24 @@ def _window_labels(start: Any, first_frames: IntArray, n_frames: int, shortest: 
             f"a start has the states {found[:10].tolist()}, but n_states={n_states} needs all of 0 to {n_states - 1}"
         )
     return np.asarray(states[first_frames], dtype=np.intp)
+
+
+def _losses(problem: SearchProblem, failures: Sequence[Failure]) -> list[Note]:
+    """What the search had to do without."""
+    notes: list[Note] = [
+        (
+            f"{text}; the winner comes from what was left, so leave this start out or heed that advice",
+            FailedStartWarning,
+        )
+        for text in failed_starts(failures)
+    ]
+    if problem.unrelaxed:
+        message = (
+            "no transition pair begins where the data lead to, so there are no weights towards the relaxed "
+            "distribution and all pairs count alike; give longer trajectories, or set reweight=False"
+        )
+        notes.append((message, WeightsWarning))
+    return notes
 
 
 def _doubts(candidates: Sequence[Candidate], asked: SearchSettings, used: SearchSettings) -> list[Note]:

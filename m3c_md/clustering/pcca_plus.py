@@ -11,7 +11,7 @@ from deeptime.markov.msm import MarkovStateModel, MaximumLikelihoodMSM
 from numpy.typing import NDArray
 
 from m3c_md.clustering.centers import CentersModel, ordered_states, stored_centers
-from m3c_md.clustering.face import Note, StateEstimator, rare_state_notes, transition_pairs
+from m3c_md.clustering.face import Note, StateEstimator, clustering_notes, rare_state_notes, transition_pairs
 from m3c_md.clustering.model_file import Contents
 from m3c_md.exceptions import (
     ConvergenceWarning,
@@ -36,6 +36,8 @@ Discretization = Literal["k-means", "k-medoids"]
 
 # Entries of a coarse matrix below this are negative; above it they are rounding.
 NEGATIVE = -1e-8
+# What deeptime raises where its numbers go astray.
+FOREIGN = (AssertionError, RuntimeError, ValueError, ArithmeticError, IndexError)
 
 
 class PCCAPlusModel(CentersModel):
@@ -201,7 +203,7 @@ class PCCAPlus(StateEstimator):
         check_choice("scale", self.scale, get_args(ColumnScale))
         scale = column_scale(windows.frames, self.scale)
         with ONE_BLAS_THREAD:
-            cells = self._microstates(windows, scale, n_states)
+            cells, unfinished = self._microstates(windows, scale, n_states)
             msm, trouble = _connected_msm(cells.counts(np.ones(windows.n_windows)), int(self.lagtime), n_states)
             pcca = _pcca(msm, n_states)
             connected = np.asarray(msm.count_model.state_symbols)
@@ -209,10 +211,10 @@ class PCCAPlus(StateEstimator):
             order, populations = ordered_states(windows.frames, centers, scale, pcca.assignments, n_states)
         n_outside = int(np.count_nonzero(~np.isin(cells.frames, connected)))
         model = PCCAPlusModel(msm, _in_order(pcca, order), centers, scale, populations, n_outside)
-        self._keep(model, [*notes, *trouble, *_doubts(model, len(windows.frames))], columns)
+        self._keep(model, [*notes, *unfinished, *trouble, *_doubts(model, len(windows.frames))], columns)
         return self
 
-    def _microstates(self, windows: WindowSet, scale: FloatArray, n_states: int) -> Microstates:
+    def _microstates(self, windows: WindowSet, scale: FloatArray, n_states: int) -> tuple[Microstates, list[Note]]:
         wanted = check_integer("n_microstates", self.n_microstates, n_states)
         check_choice("discretization", self.discretization, get_args(Discretization))
         n_restarts = check_integer("n_restarts", self.n_restarts, 1)
@@ -222,7 +224,8 @@ class PCCAPlus(StateEstimator):
             raise InputError(f"n_microstates={wanted}, but there are only {available} distinct frames; ask for fewer")
         find = k_means if self.discretization == "k-means" else k_medoids
         found: Clustering = find(points, wanted, rng, n_restarts=n_restarts)
-        return Microstates(found.centers * scale, found.labels, found.labels[windows.windows])
+        notes = clustering_notes(found, self.discretization, "raise n_restarts, or use fewer microstates")
+        return Microstates(found.centers * scale, found.labels, found.labels[windows.windows]), notes
 
 
 def _connected_msm(counts: FloatArray, lagtime: int, n_states: int) -> tuple[MarkovStateModel, list[Note]]:
@@ -233,11 +236,19 @@ def _connected_msm(counts: FloatArray, lagtime: int, n_states: int) -> tuple[Mar
             f"the trajectories connect only {connected.n_states} of {len(counts)} microstates both ways, too few for "
             f"n_states={n_states}; use fewer microstates, a shorter lag time or longer trajectories"
         )
+    name = f"deeptime's MSM of {connected.n_states} microstates"
+    remedy = "use fewer microstates, a shorter lag time or longer trajectories"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        msm = MaximumLikelihoodMSM(reversible=True, lagtime=lagtime).fit_fetch(connected)
+        try:
+            msm = MaximumLikelihoodMSM(reversible=True, lagtime=lagtime).fit_fetch(connected)
+            finite = np.isfinite(msm.transition_matrix).all() and np.isfinite(msm.stationary_distribution).all()
+        except FOREIGN as error:
+            raise SolverError(f"{name} failed ({error}); {remedy}") from error
+    if not finite:
+        raise SolverError(f"{name} has entries that are no numbers; {remedy}")
     notes: list[Note] = [
-        (f"deeptime says of the microstate MSM: {warning.message}", ConvergenceWarning) for warning in caught
+        (f"deeptime says of the microstate MSM: {warning.message}; {remedy}", ConvergenceWarning) for warning in caught
     ]
     return msm, notes
 
@@ -265,7 +276,7 @@ def _stored_msm(contents: Contents, n_connected: int) -> MarkovStateModel:
 def _pcca(msm: MarkovStateModel, n_states: int) -> PCCAModel:
     try:
         lumped = msm.pcca(n_states)
-    except (AssertionError, RuntimeError, ValueError, ArithmeticError, IndexError) as error:
+    except FOREIGN as error:
         raise SolverError(
             f"deeptime's PCCA+ failed for {n_states} states of {msm.n_states} microstates ({error}); ask for one state "
             "more or less, or for other microstates"

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from m3c_md.exceptions import InputError
 from m3c_md.optimize.kernels import compiled
 from m3c_md.optimize.window_loss import (
     SmoothedLine,
@@ -124,9 +125,9 @@ def class_sums(blocks: Blocks, labels: IntArray, n_states: int) -> ClassSums:
         part = times_features(frame_votes(block, own, n_states), block)
         features = part if features is None else features + part
     if features is None:
-        raise ValueError("no blocks: the problem has no data")
-    if abs(shares.sum() - 1.0) > 1e-6:
-        raise ValueError(f"the weights of all blocks sum to {shares.sum():.6g}; normalise them to sum to one")
+        raise InputError("no blocks: the problem has no data")
+    if not abs(shares.sum() - 1.0) <= 1e-6:  # or not a number
+        raise InputError(f"the weights of all blocks sum to {shares.sum():.6g}; normalise them to sum to one")
     return ClassSums(shares, features, n_slices)
 
 
@@ -149,7 +150,7 @@ def thinned(blocks: Blocks, labels: IntArray, stride: int) -> tuple[list[WindowB
         frames, windows = distinct_frames(block.windows[:, ::stride])
         sample.append(WindowBlock(block.features[frames], windows, block.weights[::stride]))
         chosen.append(own[::stride])
-    total = sum(float(block.weights.sum()) for block in sample)
+    total = sum(float(block.weights.sum()) for block in sample) or 1.0  # nothing to normalise: all weights are zero
     return [replace(block, weights=block.weights / total) for block in sample], np.concatenate(chosen)
 
 
@@ -283,7 +284,7 @@ def _with_labels(blocks: Blocks, labels: IntArray) -> Iterator[tuple[WindowBlock
             break
         yield block, own
     if done != len(labels):
-        raise ValueError(f"{len(labels)} labels for blocks with {done} or more windows; give one label per window")
+        raise InputError(f"{len(labels)} labels for blocks with {done} or more windows; give one label per window")
 
 
 def block_sums(block: WindowBlock, labels: IntArray, scores: FloatArray, smoothing: float) -> PassSums:
@@ -349,7 +350,7 @@ def curvature(blocks: Blocks, sums: PassSums, n_states: int, smoothing: float) -
         part = np.asarray(rows.T @ rows, dtype=np.float64)
         total = part if total is None else total + part
     if total is None:
-        raise ValueError("no blocks: the problem has no data")
+        raise InputError("no blocks: the problem has no data")
     total *= stride / smoothing
     return total
 

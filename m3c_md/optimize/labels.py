@@ -25,6 +25,9 @@ _SHARE_TOLERANCE = 1e-9
 _COST_BITS = 59
 # Finer steps than this resolve only the rounding of the float64 costs themselves.
 _MAX_COST_BITS = 50
+# Flows of a vertex are whole numbers but for the tolerance of the simplex method.
+_WHOLE = 1e-4
+_REMEDY = "widen balance=, ask for fewer states, or use fewer windows"
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,7 @@ def balanced_labels(costs: ArrayLike, lower: int, upper: int) -> BalancedLabels:
     InputError
         If a cost is not finite or no labelling satisfies the bounds.
     SolverError
-        If the min-cost flow does not report an optimum.
+        If neither the min-cost flow nor, in its place, the linear program delivers an optimum.
 
     Examples
     --------
@@ -140,6 +143,11 @@ def balanced_labels(costs: ArrayLike, lower: int, upper: int) -> BalancedLabels:
         method = "flow"
         labels = _relabel_by_flow(H, labels, lower, upper)
         counts = np.bincount(labels, minlength=n_classes)
+        if counts.min() < lower or counts.max() > upper:
+            raise SolverError(
+                f"the min-cost flow of the label step left {counts.min()} to {counts.max()} windows to the classes, "
+                f"outside of {lower} to {upper}; {_REMEDY}"
+            )
     cost = float(np.take_along_axis(H, labels[:, None], axis=1).sum())
     return BalancedLabels(labels=labels, cost=cost, counts=counts, method=method)
 
@@ -310,7 +318,10 @@ def _min_cost_flow(
     costs: NDArray[np.float64],
     supplies: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Optimal flow on each arc for non-negative costs, rounded as finely as the solver's range allows."""
+    """Optimal flow on each arc for non-negative costs, rounded as finely as the solver's range allows.
+
+    The linear program, which is exact too, answers where OR-tools is missing or does not report an optimum.
+    """
     solver = _flow_solver()
     if solver is None:
         return _flow_by_linear_program(tails, heads, capacities, costs, supplies)
@@ -326,7 +337,11 @@ def _min_cost_flow(
     network.set_nodes_supplies(np.arange(n_nodes, dtype=np.int32), supplies.astype(np.int64))
     status = network.solve()
     if status != network.OPTIMAL:
-        raise SolverError(f"The min-cost flow of the label step over {n_nodes} nodes ended with status {status}.")
+        try:
+            return _flow_by_linear_program(tails, heads, capacities, costs, supplies)
+        except SolverError as error:
+            message = f"the min-cost flow of the label step over {n_nodes} nodes ended with status {status}; {error}"
+            raise SolverError(message) from error
     flows: NDArray[np.int64] = network.flows(arcs)
     return flows
 
@@ -349,5 +364,10 @@ def _flow_by_linear_program(
     largest = float(costs.max(initial=0.0)) or 1.0
     result = linprog(costs / largest, A_eq=incidence.tocsr(), b_eq=supplies, bounds=bounds, method="highs-ds")
     if result.status != 0:
-        raise SolverError(f"The linear program of the label step ended with status {result.status}: {result.message}")
-    return np.asarray(np.rint(result.x), dtype=np.int64)
+        raise SolverError(
+            f"the linear program of the label step ended with status {result.status} ({result.message}); {_REMEDY}"
+        )
+    flows = np.asarray(result.x, dtype=np.float64)
+    if not np.abs(flows - np.rint(flows)).max(initial=0.0) <= _WHOLE:
+        raise SolverError(f"the linear program of the label step gave flows that are no whole numbers; {_REMEDY}")
+    return np.rint(flows).astype(np.int64)

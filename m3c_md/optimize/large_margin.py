@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from m3c_md.exceptions import InputError, SolverError
 from m3c_md.optimize.blocks import (
     Blocks,
     ClassSums,
@@ -36,6 +37,9 @@ SMALLEST_SMOOTHING = 1e-14
 # The line search ends where the derivative along the line has fallen to this share of its first value.
 FLATNESS = 0.2
 MAX_LINE_STEPS = 30
+# Share of the largest diagonal entry that a ridge may grow to before a matrix is given up, and what to do then.
+LARGEST_RIDGE = 1e6
+REMEDY = "raise regularization, use another bandwidth, or look for extreme values in the features"
 # Windows of the sample that a cold start of a large problem begins with.
 SAMPLE_SIZE = 1500
 
@@ -125,7 +129,7 @@ def solve_large_margin(
     classes = class_sums(blocks, labels, n_states)
     if not (classes.shares > 0.0).all():
         empty = int(np.argmin(classes.shares))
-        raise ValueError(f"state {empty} has no window of positive weight; give every state at least one")
+        raise InputError(f"state {empty} has no window of positive weight; give every state at least one")
     if start is None and len(labels) >= 4 * SAMPLE_SIZE:
         start, smoothing = _sample_start(blocks, labels, classes, regularization, bias, smoothing)
     zero = Rule(np.zeros_like(classes.features), np.zeros(n_states))
@@ -221,7 +225,8 @@ def _sample_start(
     """Solve the problem on a sample of the windows: most of the way at a small part of the cost."""
     n_states = len(classes.shares)
     sample, chosen = thinned(blocks, labels, len(labels) // SAMPLE_SIZE)
-    if np.bincount(chosen, minlength=n_states).min() == 0:
+    weights = np.concatenate([block.weights for block in sample])
+    if not np.bincount(chosen, weights, n_states).min() > 0.0:
         return None, smoothing
     found = solve_large_margin(sample, chosen, n_states, regularization, bias=bias, tolerance=1e-2, smoothing=smoothing)
     return found.rule, found.smoothing
@@ -281,24 +286,38 @@ def _newton_direction(
         keep = np.tile(np.arange(n_features + 1) < n_features, n_states - 1)
         hessian, gradient, diagonal = hessian[np.ix_(keep, keep)], gradient[:, :n_features], diagonal[:, :n_features]
     hessian[np.diag_indices_from(hessian)] += diagonal.ravel()
-    step = -_solve_definite(hessian, gradient.ravel()).reshape(gradient.shape)
+    step = -solve_definite(hessian, gradient.ravel()).reshape(gradient.shape)
     slope = float((step * gradient).sum())
     moves = contrasts @ step
     offsets = moves[:, n_features] if bias else np.zeros(n_states)
     return Rule(moves[:, :n_features], offsets), slope
 
 
-def _solve_definite(matrix: FloatArray, right: FloatArray) -> FloatArray:
+def solve_definite(matrix: FloatArray, right: FloatArray) -> FloatArray:
     """Solve with a symmetric matrix that is positive definite but for rounding.
 
     At the smallest widths the curvature is so large that the regulariser is lost in its last digits. Any definite
     matrix gives a direction of descent, so a ridge on the scale of the matrix does no harm.
     """
-    ridge = 0.0
+    ridge, largest = 0.0, float(np.diag(matrix).max())
+    if not np.isfinite(largest):
+        raise SolverError(f"a matrix of the large-margin problem holds {largest} on its diagonal; {REMEDY}")
     while True:
         try:
             # Features are finite, so these are; to look again takes a tenth of the time.
             factor = cho_factor(matrix + ridge * np.eye(len(matrix)), True, overwrite_a=True, check_finite=False)
-            return np.asarray(cho_solve(factor, right, check_finite=False))
-        except LinAlgError:
-            ridge = max(100.0 * ridge, 1e-14 * float(np.diag(matrix).max()))
+            solution = np.asarray(cho_solve(factor, right, check_finite=False))
+        except LinAlgError as error:
+            ridge = max(100.0 * ridge, 1e-14 * largest)
+            if not 0.0 < ridge <= LARGEST_RIDGE * largest:
+                raise SolverError(
+                    f"a matrix of {len(matrix)} rows of the large-margin problem has no Cholesky factor ({error}; "
+                    f"largest diagonal entry {largest:.3g}); {REMEDY}"
+                ) from error
+            continue
+        if not np.isfinite(solution).all():
+            raise SolverError(
+                f"a linear system of {len(matrix)} rows of the large-margin problem has no finite solution (largest "
+                f"diagonal entry {largest:.3g}); {REMEDY}"
+            )
+        return solution

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
 
+from m3c_md.exceptions import InputError
 from m3c_md.optimize.blocks import Blocks, ClassSums, Rule
+from m3c_md.optimize.large_margin import solve_definite
 
 FloatArray = NDArray[np.float64]
 
@@ -26,7 +27,7 @@ def second_moments(blocks: Blocks) -> FloatArray:
         part = np.asarray(extended.T @ extended, dtype=np.float64)
         total = part if total is None else total + part
     if total is None:
-        raise ValueError("no blocks: the problem has no data")
+        raise InputError("no blocks: the problem has no data")
     return total
 
 
@@ -48,6 +49,6 @@ def least_squares_rule(moments: FloatArray, classes: ClassSums, regularization: 
     targets = TARGET_LEAD * (np.eye(n_states) - 1.0 / n_states)
     sums = np.column_stack([classes.features, classes.n_slices * classes.shares])
     ridge = np.append(np.full(n_features, regularization), 1e-9)
-    factor = cho_factor(moments + np.diag(ridge), lower=True)
-    solution = cho_solve(factor, sums.T @ targets).T
+    # Moments of single precision may lack the last digits that a small regularization needs.
+    solution = solve_definite(moments + np.diag(ridge), sums.T @ targets).T
     return Rule(np.ascontiguousarray(solution[:, :n_features]), solution[:, n_features].copy())

@@ -26,7 +26,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from m3c_md.exceptions import InputError, SolverError
+from m3c_md.exceptions import InputError, SolverError, solving
 from m3c_md.optimize.feature_map import gaussian_kernel
 
 FloatArray = NDArray[np.float64]
@@ -46,6 +46,7 @@ _INACCURATE_VIOLATION = 1e-3
 _INACCURATE_GAP = 1e-2
 _SHARE_TOLERANCE = 1e-9  # for shares such as 1/3 that binary floating point cannot represent
 _REMEDY = "Try the other solver, fewer coarse windows, a larger tolerance, or wider bounds min_share, max_share."
+_EIGENVALUES = "check the kernel for numbers that are not finite, or use another bandwidth"
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,8 @@ class _Relations:
     def violation(self, relation: FloatArray) -> float:
         """Largest violation by a symmetric matrix within [0, 1] of unit diagonal."""
         shares = relation @ self.weights
-        smallest = np.linalg.eigvalsh(relation - self.floor)[0]
+        with solving("the smallest eigenvalue of the relation", _EIGENVALUES):
+            smallest = np.linalg.eigvalsh(relation - self.floor)[0]
         return float(max(-smallest, self.min_share - shares.min(), shares.max() - self.max_share, 0.0))
 
     def upper_bound(self, objective: FloatArray, nonneg: FloatArray, cap: FloatArray, cone: FloatArray) -> float:
@@ -100,7 +102,8 @@ class _Relations:
         """
         G = objective + nonneg - 0.5 * (np.outer(cap, self.weights) + np.outer(self.weights, cap))
         y = np.diag(G) + cone
-        excess = max(np.linalg.eigvalsh(G - np.diag(y))[-1], 0.0)
+        with solving("the largest eigenvalue of the multipliers", _EIGENVALUES):
+            excess = max(np.linalg.eigvalsh(G - np.diag(y))[-1], 0.0)
         balance = self.max_share * np.maximum(cap, 0.0).sum() - self.min_share * np.maximum(-cap, 0.0).sum()
         return float(self.floor * G.sum() + (1.0 - self.floor) * (y.sum() + len(y) * excess) + balance)
 
@@ -145,7 +148,8 @@ def kernel_features(points: Sequence[ArrayLike], bandwidth: float) -> list[Float
     """
     stack = _as_slices(points)
     everything = stack.reshape(-1, stack.shape[2])
-    eigenvalues, vectors = np.linalg.eigh(gaussian_kernel(everything, everything, bandwidth))
+    with solving(f"the eigenvectors of the kernel of {len(everything)} points", _EIGENVALUES):
+        eigenvalues, vectors = np.linalg.eigh(gaussian_kernel(everything, everything, bandwidth))
     kept = eigenvalues > len(everything) * np.finfo(np.float64).eps * eigenvalues[-1]
     factor = vectors[:, kept] * np.sqrt(eigenvalues[kept])
     return list(factor.reshape(*stack.shape[:2], -1))
@@ -183,15 +187,17 @@ def solve_relaxation(
     n_slices : int, default=2
         Number n of slices of a window. Only n = 1 matters, and only to the value (-1/κ, with row sums).
     solver, tolerance : {"SCS", "CLARABEL"}, float, optional
-        By default Clarabel to 1e-8 up to 40 windows, and above SCS to 1e-4, ten times faster there. Narrow
-        kernels leave M almost free: Clarabel then returns the centre of the optimal set, SCS some point of it.
+        By default Clarabel to 1e-8 up to 40 windows (where it fails, SCS), and above SCS to 1e-4, ten times faster
+        there. Narrow kernels leave M almost free: Clarabel then returns the centre of the optimal set, SCS some point
+        of it.
 
     Raises
     ------
     InputError
         For shares that no relation has, and other unusable input.
     SolverError
-        If the solver fails, or calls inaccurate what has a violation above 1e-3 or a relative gap above 1e-2.
+        If the solver fails, gives numbers that are not finite, or calls inaccurate what has a violation above 1e-3 or
+        a relative gap above 1e-2.
 
     Examples
     --------
@@ -208,15 +214,22 @@ def solve_relaxation(
     if not row_sums and similarity.min() < least:
         remedy = "Use row_sums=True, a kernel that is not negative, or solve_full_relaxation."
         raise InputError(f"row_sums=False needs Kˢc >= {least:.4g}; its minimum is {similarity.min():.4g}. {remedy}")
-    solver = solver or ("CLARABEL" if len(c) <= _CLARABEL_WINDOWS else "SCS")
     objective = K * np.outer(c, c)
-    relation, bound, status = _maximise(objective, feasible, solver, tolerance)
-    trace, violation = float(np.sum(objective * relation)), feasible.violation(relation)
-    _check_status(solver, status, violation, (bound - trace) / max(abs(trace), np.finfo(np.float64).tiny))
+    if solver is None and len(c) <= _CLARABEL_WINDOWS:
+        try:
+            solved = _solved(objective, feasible, "CLARABEL", tolerance)
+        except SolverError as first:
+            try:
+                solved = _solved(objective, feasible, "SCS", tolerance)
+            except SolverError as second:
+                raise SolverError(f"{first} The other solver did no better: {second}") from second
+    else:
+        solved = _solved(objective, feasible, solver or "SCS", tolerance)
+    relation, trace, bound, violation, status, used = solved
     shift = float(c @ similarity) / (2 * regularization * n_states)
     constant = 1.0 + shift - (n_slices == 1) / n_states if row_sums else 1.0 - shift
     value, lower_bound = (constant - maximum / (2 * regularization) for maximum in (trace, bound))
-    return Relaxation(relation, value, lower_bound, violation, status, solver)
+    return Relaxation(relation, value, lower_bound, violation, status, used)
 
 
 def solve_full_relaxation(
@@ -257,6 +270,7 @@ def solve_full_relaxation(
     constraints += [cp.sum(D, axis=1) == 1] if row_sums else [D <= 1]
     problem = cp.Problem(cp.Minimize(objective), constraints)
     status = _run(problem, solver, None)
+    _check_finite(solver, status, M.value, D.value, problem.value)
     violation = feasible.violation(relation := _as_relation(M.value))
     _check_status(solver, status, violation)
     return Relaxation(relation, 1 + problem.value / regularization, None, violation, status, solver, D.value)
@@ -282,7 +296,9 @@ def fixed_labels_value(
     D = np.eye(n_states)[y]
     objective, constraints = _large_margin_dual(X, c, D, D @ D.T, regularization)
     problem = cp.Problem(cp.Minimize(objective), constraints)
-    _check_status("CLARABEL", _run(problem, "CLARABEL", None), np.inf)
+    status = _run(problem, "CLARABEL", None)
+    _check_status("CLARABEL", status, np.inf)
+    _check_finite("CLARABEL", status, problem.value)
     return float(1 + problem.value / regularization)
 
 
@@ -305,6 +321,16 @@ def _large_margin_dual(X: FloatArray, c: FloatArray, D: Any, M: Any, regularizat
     return objective, [margins <= regularization * (D @ one_hot.prod(axis=1).T)]
 
 
+def _solved(
+    objective: FloatArray, feasible: _Relations, solver: str, tolerance: float | None
+) -> tuple[FloatArray, float, float, float, str, str]:
+    """Relation, <objective, relation>, bound on its maximum, violation, status and name of the solver, all checked."""
+    relation, bound, status = _maximise(objective, feasible, solver, tolerance)
+    trace, violation = float(np.sum(objective * relation)), feasible.violation(relation)
+    _check_status(solver, status, violation, (bound - trace) / max(abs(trace), np.finfo(np.float64).tiny))
+    return relation, trace, bound, violation, status, solver
+
+
 def _maximise(
     objective: FloatArray, feasible: _Relations, solver: str, tolerance: float | None
 ) -> tuple[FloatArray, float, str]:
@@ -319,6 +345,7 @@ def _maximise(
     constraints = [*_linear_constraints(M, feasible), M - feasible.floor >> 0]
     problem = cp.Problem(cp.Maximize(cp.sum(cp.multiply(scale * varying, M))), constraints)
     status = _run(problem, solver, tolerance)
+    _check_finite(solver, status, M.value, *(constraint.dual_value for constraint in constraints))
     _, nonneg, upper, lower, cone = (constraint.dual_value for constraint in constraints)
     pairs = np.zeros_like(varying)
     pairs[np.triu_indices(n_windows, 1)] = 0.5 * np.maximum(nonneg, 0.0)
@@ -358,11 +385,19 @@ def _run(problem: Any, solver: str, tolerance: float | None) -> str:
         with warnings.catch_warnings():  # the same news is in the status, which `_check_status` judges
             warnings.filterwarnings("ignore", message="Solution may be inaccurate", category=UserWarning)
             problem.solve(solver=solver, **options)
-    except Exception as error:  # cvxpy raises many kinds, and none of them is of this package
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # cvxpy raises many kinds, Clarabel's panics are not even an Exception
         raise SolverError(f"{solver} failed on the relaxation: {error} {_REMEDY}") from error
     if problem.status not in _ACCEPTED[solver]:
         raise SolverError(f"{solver} found no solution (status {problem.status!r}). {_REMEDY}")
     return str(problem.status)
+
+
+def _check_finite(solver: str, status: str, *values: Any) -> None:
+    """Refuse a solution that is missing or not finite, whatever the status says."""
+    if any(value is None or not np.all(np.isfinite(value)) for value in values):
+        raise SolverError(f"{solver} gave numbers that are missing or not finite (status {status!r}). {_REMEDY}")
 
 
 def _check_status(solver: str, status: str, violation: float, relative_gap: float = 0.0) -> None:

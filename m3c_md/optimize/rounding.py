@@ -15,12 +15,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from m3c_md.exceptions import InputError
+from m3c_md.exceptions import InputError, solving
 
 FloatArray = NDArray[np.float64]
 
 # Blocks joined by less than this are separate for deeptime's PCCA+, whose eigenvectors then mix at random.
 _CONNECTED = 1e-6
+_REMEDY = "use another bandwidth, other starts, or fewer states"
 
 
 def round_relation(
@@ -55,6 +56,8 @@ def round_relation(
     ------
     InputError
         If the relation, the weights or the number of classes cannot be used.
+    SolverError
+        If the eigenvectors of the relation cannot be computed.
 
     Examples
     --------
@@ -85,7 +88,8 @@ def _leading_eigenvectors(M: FloatArray, c: FloatArray, n_states: int) -> FloatA
     scaled = np.sqrt(c / degree)
     symmetric = M * np.outer(scaled, scaled)
     # The spectrum of P lies in [-1, 1]: moved down by 3, the constant vector comes last of all.
-    _, vectors = np.linalg.eigh(symmetric - 3.0 * np.outer(root, root))
+    with solving(f"the eigenvectors of a relation of {len(M)} windows", _REMEDY):
+        _, vectors = np.linalg.eigh(symmetric - 3.0 * np.outer(root, root))
     slow = vectors[:, :-n_states:-1] / root[:, None]
     return np.column_stack([np.ones(len(M)), slow])
 
@@ -105,7 +109,8 @@ def _inner_simplex_memberships(vectors: FloatArray) -> FloatArray:
         direction = residual[vertices[-1]] / np.sqrt(distance[vertices[-1]])
         residual = residual - np.outer(residual @ direction, direction)
     # Independent columns, one of them constant: the rows found are affinely independent and this is regular.
-    return np.asarray(np.linalg.solve(vectors[vertices].T, vectors.T).T, dtype=np.float64)
+    with solving(f"the simplex of {n_states} states", _REMEDY):
+        return np.asarray(np.linalg.solve(vectors[vertices].T, vectors.T).T, dtype=np.float64)
 
 
 def _pcca_memberships(M: FloatArray, c: FloatArray, n_states: int) -> FloatArray | None:
@@ -122,7 +127,7 @@ def _pcca_memberships(M: FloatArray, c: FloatArray, n_states: int) -> FloatArray
             warnings.simplefilter("error", category=RuntimeWarning)
             warnings.simplefilter("error", category=UserWarning)
             model = pcca(M * c / degree[:, None], n_states, stationary_distribution=stationary)
-    except (ValueError, AssertionError, np.linalg.LinAlgError, RuntimeWarning, UserWarning):
+    except (ValueError, AssertionError, ArithmeticError, IndexError, RuntimeError, RuntimeWarning, UserWarning):
         return None
     memberships = np.asarray(model.memberships, dtype=np.float64)
     return memberships if np.all(np.isfinite(memberships)) else None

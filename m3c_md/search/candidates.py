@@ -9,6 +9,7 @@ seconds, and only the last ones grow with the data.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import get_args
 from zlib import crc32
@@ -16,6 +17,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from m3c_md.exceptions import InputError, SolverError
 from m3c_md.matching import agreement
 from m3c_md.optimize.blocks import Blocks, Rule, all_label_costs, class_sums
 from m3c_md.optimize.labels import balanced_labels, class_bounds
@@ -85,6 +87,15 @@ class Trial:
     twins: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Failure:
+    """A start, or a candidate that came of it, on which a solver failed; ``bandwidth`` is None for all of them."""
+
+    start: str
+    bandwidth: float | None
+    error: SolverError | InputError
+
+
 def search(
     problem: SearchProblem,
     bandwidths: Sequence[float],
@@ -97,6 +108,7 @@ def search(
     n_jobs: int | None = None,
     report: Report = lambda share: None,
     journal: Journal | None = None,
+    failures: list[Failure] | None = None,
 ) -> list[Candidate]:
     """Run all candidates and return them, the winner first, then by how far they came and by score.
 
@@ -122,22 +134,28 @@ def search(
         Told now and then which share of the work is done.
     journal : Journal, optional
         Steps that are in it are not done again, and those that are done are put in.
+    failures : list of Failure, optional
+        Receives the starts and candidates that failed while others went on; without it the first failure is raised.
 
     Raises
     ------
     DegenerateSolutionError
         If every candidate leaves some state without frames.
+    SolverError, InputError
+        If a solver failed on every candidate that might have won.
     """
     sizes = _rung_sizes(problem.data.n_windows, halving, problem.everything is not None)
     scouts = scouting(bandwidths) if halving else bandwidths
-    trials = _first_trials(problem, scouts, starts, sizes[0][0], seed)
+    trials = _first_trials(problem, scouts, starts, sizes[0][0], seed, failures)
     journal = NoJournal() if journal is None else journal
     # The search may come again with labels held closer to balance: steps are told apart by that.
     balance = f"balance {problem.settings.balance[0]:.6g}{' held' if problem.settings.hold_labels else ''}"
 
     def optimise(some: Trials, n_windows: int, stage: str, begin: float, end: float) -> list[Candidate]:
         accuracy = TRIAL_GAP if halving else gap
-        steps = _optimise(problem, some, n_windows, selection, accuracy, n_jobs, journal, f"{balance} {stage}")
+        steps = _optimise(
+            problem, some, n_windows, selection, accuracy, n_jobs, journal, f"{balance} {stage}", failures
+        )
         total = sum(1 + len(trial.twins) for group in some.values() for trial in group)
         done: list[Candidate] = []
         for group in steps:
@@ -146,6 +164,8 @@ def search(
         return done
 
     candidates = optimise(trials, sizes[0][0], "scouts", 0.05, 0.5)
+    if not candidates:
+        raise _all_failed(failures)
     if len(scouts) < len(bandwidths):
         others = _sweep(problem, candidates, bandwidths)
         if not others:
@@ -159,9 +179,11 @@ def search(
     alive, ended = choose(problem, best_first(candidates), sizes[0][1])
     for rung, (n_windows, n_keep) in enumerate(sizes[1:]):
         begin, end = (0.7 + 0.2 * (rung + i) / (len(sizes) - 1) for i in (0, 1))
-        candidates = optimise(_continued(alive), n_windows, f"{n_windows} windows", begin, end)
-        alive, out = choose(problem, best_first(candidates), n_keep)
-        ended = out + ended
+        further = optimise(_continued(alive), n_windows, f"{n_windows} windows", begin, end)
+        arrived = {(c.start, c.bandwidth) for c in further}
+        lost = [replace(c, fate=f"failed: {n_windows} windows") for c in alive if (c.start, c.bandwidth) not in arrived]
+        alive, out = choose(problem, best_first(further), n_keep)
+        ended = out + lost + ended
     report(0.9)
 
     def polish(candidate: Candidate) -> Candidate:
@@ -172,7 +194,7 @@ def search(
             journal.keep(step, [polished])
         return polished
 
-    finished = _finish(problem, alive, ended, polish)
+    finished = _finish(problem, alive, ended, polish, failures)
     report(1.0)
     return finished
 
@@ -202,8 +224,44 @@ def _stream(seed: int, *names: str | float) -> np.random.Generator:
     return np.random.default_rng([seed, *(crc32(str(name).encode()) for name in names)])
 
 
+@contextmanager
+def _excused(failures: list[Failure] | None, bandwidth: float | None, *starts: str) -> Iterator[None]:
+    """Put a failure in the list instead of letting it end the search, if there is a list."""
+    try:
+        yield
+    except (SolverError, InputError) as error:
+        if failures is None:
+            raise
+        failures += [Failure(start, bandwidth, error) for start in starts]
+
+
+def failed_starts(failures: Sequence[Failure]) -> list[str]:
+    """Say for every start that failed where and why, the same only once."""
+    told: list[str] = []
+    for start in dict.fromkeys(failure.start for failure in failures):
+        own = [failure for failure in failures if failure.start == start]
+        widths = sorted({failure.bandwidth for failure in own if failure.bandwidth is not None})
+        where = f" at bandwidth {', '.join(f'{width:.3g}' for width in widths)}" if widths else ""
+        told.append(f"start {start!r} failed{where} ({str(own[0].error).rstrip('.')})")
+    return told
+
+
+def _all_failed(failures: list[Failure] | None) -> SolverError | InputError:
+    """Error for a search of which nothing is left; input that no start can use is an error of the input."""
+    assert failures, "nothing is left only where something failed"
+    if all(isinstance(failure.error, InputError) for failure in failures):
+        return failures[0].error
+    reasons = "; ".join(failed_starts(failures))
+    return SolverError(f"no candidate of the search is left: {reasons}. Add other starts, or use other bandwidths.")
+
+
 def _first_trials(
-    problem: SearchProblem, bandwidths: Sequence[float], starts: Sequence[Start], n_windows: int, seed: int
+    problem: SearchProblem,
+    bandwidths: Sequence[float],
+    starts: Sequence[Start],
+    n_windows: int,
+    seed: int,
+    failures: list[Failure] | None,
 ) -> Trials:
     """Start labels of every candidate on the first sample."""
     chosen = equally_spaced(problem.data.n_windows, n_windows)
@@ -213,13 +271,15 @@ def _first_trials(
         if isinstance(start, str) and start in get_args(BandwidthStart):
             for bandwidth in bandwidths:
                 rng = _stream(seed, start, bandwidth)
-                labels = bandwidth_start(start, problem, bandwidth, wide, rng)  # type: ignore[arg-type]
-                _add(trials[bandwidth], start, labels[np.searchsorted(wide, chosen)])
+                with _excused(failures, bandwidth, start):
+                    labels = bandwidth_start(start, problem, bandwidth, wide, rng)  # type: ignore[arg-type]
+                    _add(trials[bandwidth], start, labels[np.searchsorted(wide, chosen)])
             continue
+        name, shared = f"labels {number}", [] if isinstance(start, str) else [start]
         if isinstance(start, str):
-            name, shared = start, shared_starts(start, problem, _stream(seed, start))  # type: ignore[arg-type]
-        else:
-            name, shared = f"labels {number}", [start]
+            name = start
+            with _excused(failures, None, start):
+                shared = shared_starts(start, problem, _stream(seed, start))  # type: ignore[arg-type]
         for place, labels in enumerate(shared):
             for bandwidth in bandwidths:
                 _add(trials[bandwidth], name if place == 0 else f"{name} {place + 1}", labels[chosen])
@@ -286,8 +346,12 @@ def _optimise(
     n_jobs: int | None,
     journal: Journal,
     stage: str,
+    failures: list[Failure] | None,
 ) -> Iterator[list[Candidate]]:
-    """Local search for all trials on an equally spaced sample of windows, bandwidth by bandwidth."""
+    """Local search for all trials on an equally spaced sample of windows, bandwidth by bandwidth.
+
+    A step in which a trial failed is not put in the journal: whoever goes on from there is to hear of it, too.
+    """
     from joblib import Parallel, delayed
 
     groups = [(f"{stage} {bandwidth!r}", bandwidth, some) for bandwidth, some in trials.items() if some]
@@ -295,7 +359,7 @@ def _optimise(
 
     chosen = equally_spaced(problem.data.n_windows, n_windows)
     problem = replace(problem, everything=None)  # a sample is all that processes need: nothing else is sent to them
-    results: Iterator[list[Candidate]] = Parallel(n_jobs=n_jobs, return_as="generator")(
+    results: Iterator[tuple[list[Candidate], list[Failure]]] = Parallel(n_jobs=n_jobs, return_as="generator")(
         delayed(_optimise_bandwidth)(problem, bandwidth, some, chosen, selection, gap)
         for step, bandwidth, some in groups
         if before[step] is None
@@ -303,8 +367,13 @@ def _optimise(
     for step, _, _ in groups:
         known = before[step]
         if known is None:
-            known = next(results)
-            journal.keep(step, known)
+            known, failed = next(results)
+            if failed and failures is None:
+                raise failed[0].error
+            if failed and failures is not None:
+                failures += failed
+            else:
+                journal.keep(step, known)
         yield known
 
 
@@ -315,11 +384,12 @@ def _optimise_bandwidth(
     chosen: IntArray,
     selection: Selection,
     gap: float,
-) -> list[Candidate]:
-    """Local search for all trials of one bandwidth, which share their features."""
+) -> tuple[list[Candidate], list[Failure]]:
+    """Local search for all trials of one bandwidth, which share their features, and what failed on the way."""
     settings = problem.settings
     limit = min(settings.max_iterations, TRIAL_ITERATIONS) if gap >= TRIAL_GAP else None
-    candidates = []
+    candidates: list[Candidate] = []
+    failures: list[Failure] = []
     # One BLAS thread in every process: sums then do not depend on how many there are.
     with ONE_BLAS_THREAD:
         precision = np.float32 if gap >= SINGLE_PRECISION_GAP else np.float64
@@ -328,16 +398,17 @@ def _optimise_bandwidth(
         fitted = _fitted(blocks, settings)
         moments = None
         for trial in trials:
-            labels = _balanced_start(fitted, trial, len(chosen), settings)
-            rule = trial.rule
-            if rule is None:
-                classes = class_sums(fitted, labels, settings.n_states)
-                moments = second_moments(fitted) if moments is None else moments
-                rule = least_squares_rule(moments, classes, settings.regularization)
-            optimum = local_search(fitted, labels, settings, start=rule, gap=gap, max_iterations=limit)
-            candidate = judge(problem, trial.start, bandwidth, blocks, optimum, selection)
-            candidates += [replace(candidate, start=name) for name in (trial.start, *trial.twins)]
-    return candidates
+            with _excused(failures, bandwidth, trial.start, *trial.twins):
+                labels = _balanced_start(fitted, trial, len(chosen), settings)
+                rule = trial.rule
+                if rule is None:
+                    classes = class_sums(fitted, labels, settings.n_states)
+                    moments = second_moments(fitted) if moments is None else moments
+                    rule = least_squares_rule(moments, classes, settings.regularization)
+                optimum = local_search(fitted, labels, settings, start=rule, gap=gap, max_iterations=limit)
+                candidate = judge(problem, trial.start, bandwidth, blocks, optimum, selection)
+                candidates += [replace(candidate, start=name) for name in (trial.start, *trial.twins)]
+    return candidates, failures
 
 
 def _fitted(blocks: FeatureBlocks, settings: SearchSettings) -> Blocks:
@@ -366,6 +437,7 @@ def _finish(
     alive: list[Candidate],
     ended: list[Candidate],
     polish: Callable[[Candidate], Candidate],
+    failures: list[Failure] | None,
 ) -> list[Candidate]:
     """Polish the best candidate on all windows to the requested gap; if it loses a state, take the next.
 
@@ -381,7 +453,13 @@ def _finish(
         if rare and candidate.standing(settings, n_windows) == Standing.RARE:
             break
         others = [c for c in others if c is not candidate]
-        polished = polish(candidate)
+        done: list[Candidate] = []
+        with _excused(failures, candidate.bandwidth, candidate.start):
+            done.append(polish(candidate))
+        if not done:
+            others.append(replace(candidate, fate="failed: at full accuracy"))
+            continue
+        (polished,) = done
         if polished.standing(settings, n_windows) == Standing.FINE:
             return [replace(polished, fate="winner"), *rare, *others]
         if polished.standing(settings, n_windows) == Standing.RARE:
@@ -390,6 +468,8 @@ def _finish(
             others.append(replace(polished, fate="degenerate: at full accuracy"))
     if rare:
         return [replace(rare[0], fate="winner"), *rare[1:], *others]
+    if any(c.fate.startswith("failed") for c in others):
+        raise _all_failed(failures)
     raise nothing_left(others, settings)
 
 

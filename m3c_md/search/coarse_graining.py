@@ -49,6 +49,8 @@ class Clustering:
         Within-cluster scatter: sum over all points of the Euclidean distance to their centre.
     n_sampled : int
         Number of points among which the centres were sought.
+    converged : bool
+        Whether the centres stood still before the limit on iterations.
     """
 
     centers: NDArray[np.float64]
@@ -57,6 +59,7 @@ class Clustering:
     counts: NDArray[np.intp]
     inertia: float
     n_sampled: int
+    converged: bool = True
 
 
 def k_medoids(
@@ -114,8 +117,9 @@ def k_medoids(
 
     def attempt() -> Clustering:
         sample = _draw_sample(X, max_points, n_clusters, rng)
-        indices = np.sort(_sample_medoids(X, sample, n_clusters, rng, n_starts, max_iterations))
-        return _clustering(X, X[indices], indices, len(sample))
+        medoids, converged = _sample_medoids(X, sample, n_clusters, rng, n_starts, max_iterations)
+        indices = np.sort(medoids)
+        return _clustering(X, X[indices], indices, len(sample), converged)
 
     return min((attempt() for _ in range(n_samples)), key=lambda found: found.inertia)
 
@@ -174,12 +178,12 @@ def k_means(
     unit = np.abs(x).max() or 1.0
     x /= unit
     starts = (_lloyd(x, x[_means_seed(x, n_clusters, rng)], max_iterations) for _ in range(n_restarts))
-    centers, _ = min(starts, key=lambda found: found[1])
+    centers, _, converged = min(starts, key=lambda found: found[1])
     centers = centers[np.lexsort(centers.T[::-1])]  # numbers that do not depend on which seed came first
     centers = centers * unit + origin
     if fewer:
         centers = centers[np.unique(assign(X[sample], centers))]
-    return _clustering(X, centers, None, len(sample))
+    return _clustering(X, centers, None, len(sample), converged)
 
 
 def _means_seed(x: NDArray[np.float64], n_clusters: int, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -206,9 +210,9 @@ def _means_seed(x: NDArray[np.float64], n_clusters: int, rng: np.random.Generato
 
 def _lloyd(
     x: NDArray[np.float64], centers: NDArray[np.float64], max_iterations: int
-) -> tuple[NDArray[np.float64], float]:
-    """Move every centre to the mean of its points until none changes hands; return centres and sum of squares."""
-    n_clusters = len(centers)
+) -> tuple[NDArray[np.float64], float, bool]:
+    """Move centres to the means of their points until none changes hands; centres, sum of squares, whether done."""
+    n_clusters, converged = len(centers), False
     labels = assign(x, centers)
     for _ in range(max_iterations):
         counts = np.bincount(labels, minlength=n_clusters)
@@ -219,9 +223,10 @@ def _lloyd(
             empty = np.flatnonzero(counts == 0)
             centers[empty] = x[np.argsort(-squares, kind="stable")[: len(empty)]]
         before, labels = labels, assign(x, centers)
-        if np.array_equal(before, labels):
+        converged = np.array_equal(before, labels)
+        if converged:
             break
-    return centers, float(((x - centers[labels]) ** 2).sum())
+    return centers, float(((x - centers[labels]) ** 2).sum()), converged
 
 
 def at_most_distinct(points: ArrayLike, wanted: int) -> int:
@@ -325,7 +330,9 @@ def _draw_sample(X: Floats, size: int, n_distinct: int, rng: np.random.Generator
     return np.concatenate([chosen, np.setdiff1d(sample, chosen)[: size - n_distinct]])
 
 
-def _clustering(X: Floats, centers: Floats, indices: NDArray[np.intp] | None, n_sampled: int) -> Clustering:
+def _clustering(
+    X: Floats, centers: Floats, indices: NDArray[np.intp] | None, n_sampled: int, converged: bool
+) -> Clustering:
     C = centers.astype(np.float64)
     labels = assign(X, C)
     inertia = sum(float(np.linalg.norm(X[b] - C[labels[b]], axis=1).sum()) for b in _blocks(len(X), X.shape[1]))
@@ -335,7 +342,7 @@ def _clustering(X: Floats, centers: Floats, indices: NDArray[np.intp] | None, n_
             f"Only {np.count_nonzero(counts)} of n_clusters={len(C)} clusters can be populated: some distinct points "
             "are equal up to rounding; ask for fewer clusters."
         )
-    return Clustering(centers=C, indices=indices, labels=labels, counts=counts, inertia=inertia, n_sampled=n_sampled)
+    return Clustering(C, indices, labels, counts, inertia, n_sampled, converged)
 
 
 def _sample_medoids(
@@ -345,8 +352,8 @@ def _sample_medoids(
     rng: np.random.Generator,
     n_starts: int,
     max_iterations: int,
-) -> NDArray[np.intp]:
-    """Find medoids in a sample, as indices in X.
+) -> tuple[NDArray[np.intp], bool]:
+    """Find medoids in a sample, as indices in X, and whether no exchange would help any more.
 
     Duplicates are merged into one weighted point, so that medoids are distinct by construction. All starts get one
     sweep of exchanges and the best few are carried to the end.
@@ -356,13 +363,13 @@ def _sample_medoids(
     order = rng.permutation(len(distinct))
     distances = _distance_table(distinct[order])
     weights = counts[order].astype(np.float32)
-    starts = [_exchange(distances, weights, _seed(distances, weights, n_clusters, rng), 1) for _ in range(n_starts)]
+    starts = [_exchange(distances, weights, _seed(distances, weights, n_clusters, rng), 1)[0] for _ in range(n_starts)]
     starts.sort(key=lambda medoids: _scatter(distances, weights, medoids))
     ends = [
         _exchange(distances, weights, medoids, max_iterations) for medoids in starts[: -(-n_starts // _STARTS_PER_END)]
     ]
-    best = min(ends, key=lambda medoids: _scatter(distances, weights, medoids))
-    return sample[first[order[best]]]
+    best, converged = min(ends, key=lambda end: _scatter(distances, weights, end[0]))
+    return sample[first[order[best]]], converged
 
 
 def _distance_table(points: NDArray[np.float64]) -> NDArray[np.float32]:
@@ -409,8 +416,10 @@ def _seed(
 
 def _exchange(
     distances: NDArray[np.float32], weights: NDArray[np.float32], medoids: NDArray[np.intp], max_sweeps: int
-) -> NDArray[np.intp]:
+) -> tuple[NDArray[np.intp], bool]:
     """Exchange medoids for other points while that reduces the scatter (PAM's swap phase, taken eagerly).
+
+    Returns the medoids, and whether none of the exchanges helps any more.
 
     With d1, d2 the distances of a point to its nearest and second nearest medoid and d to a candidate, exchanging
     medoid i changes the scatter by Σ_all min(d − d1, 0) + Σ_{nearest is i} (clip(d, d1, d2) − d1): the first sum
@@ -435,7 +444,7 @@ def _exchange(
                 nearest, gap, membership = _two_nearest(distances, weights, medoids)
         if idle == len(blocks):
             break
-    return medoids
+    return medoids, idle == len(blocks)
 
 
 def _two_nearest(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from m3c_md.exceptions import DegenerateSolutionError
-from m3c_md.search.candidates import Start, scouting, search
+from m3c_md.search.candidates import Failure, Start, failed_starts, scouting, search
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.problem import SearchProblem
 from m3c_md.search.selection import Candidate
@@ -26,7 +26,7 @@ CLEARLY_METASTABLE = 0.5
 
 def search_until_populated(
     problem: SearchProblem, bandwidths: Sequence[float], starts: Sequence[Start], **options: Any
-) -> tuple[list[Candidate], SearchSettings]:
+) -> tuple[list[Candidate], SearchSettings, list[Failure]]:
     """Search, and where every candidate is degenerate search again with other settings.
 
     There are two reasons. A state may be rarer than the balance allows for; then a smaller bound finds it. Or states
@@ -39,10 +39,14 @@ def search_until_populated(
     candidates : list of Candidate
     settings : SearchSettings
         Those that it took.
+    failures : list of Failure
+        Starts and candidates that failed on the way.
     """
     settings = problem.settings
+    failures: list[Failure] = []
+    options["failures"] = failures
     try:
-        return search(problem, bandwidths, starts, **options), settings
+        return search(problem, bandwidths, starts, **options), settings, failures
     except DegenerateSolutionError as error:
         failure = error
     found: list[tuple[list[Candidate], SearchSettings]] = []
@@ -58,9 +62,11 @@ def search_until_populated(
         quality = found[-1][0][0].metastability
         if not quality <= settings.n_states - CLEARLY_METASTABLE:  # or not a number, for single frames
             break
+    if not found and failures:
+        raise DegenerateSolutionError(f"{failure} Besides, {'; '.join(failed_starts(failures))}.") from failure
     if not found:
         raise failure
-    return max(found, key=lambda one: np.nan_to_num(one[0][0].metastability))
+    return *max(found, key=lambda one: np.nan_to_num(one[0][0].metastability)), failures
 
 
 def _other_settings(settings: SearchSettings, n_windows: int, n_slices: int) -> list[SearchSettings]:

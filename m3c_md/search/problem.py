@@ -13,7 +13,7 @@ from m3c_md.optimize.feature_map import FeatureKind, FourierMap, draw_fourier_ma
 from m3c_md.search.coarse_graining import Clustering, assign, at_most_distinct, k_medoids
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.microstates import Microstates, find_microstates
-from m3c_md.search.reweighting import effective_sample, relaxed_ratios, weights_of_ratios
+from m3c_md.search.reweighting import effective_sample, nothing_relaxed, relaxed_ratios, weights_of_ratios
 from m3c_md.search.source import FrameBlock, Source
 from m3c_md.search.windows import WindowSet
 
@@ -56,6 +56,8 @@ class SearchProblem:
     settings : SearchSettings
     everything : Source, optional
         All the data, weighted, where ``data`` is a sample or where the winner is to be polished block by block.
+    unrelaxed : bool
+        Whether weights were asked for and could not be had, so that windows count alike.
     """
 
     data: WindowSet
@@ -66,6 +68,7 @@ class SearchProblem:
     coarse: Clustering | None
     settings: SearchSettings
     everything: Source | None = None
+    unrelaxed: bool = False
 
     @property
     def n_windows(self) -> int:
@@ -104,10 +107,11 @@ def prepare_problem(
     enough = next(number for most, number in N_PARTITIONS if data.n_windows <= most)
     n_partitions = enough if reweight else int("pcca" in starts or "lumping" in starts)
     partitions = [find_microstates(data, columns, rng) for _ in range(n_partitions)]
-    weights = np.full(data.n_windows, 1.0 / data.n_windows)
+    weights, unrelaxed = np.full(data.n_windows, 1.0 / data.n_windows), False
     if reweight:
         ratios = [relaxed_ratios(cells, data.horizon) for cells in partitions]
-        relaxed = weights_of_ratios([ratio[cells.windows[0]] for ratio, cells in zip(ratios, partitions, strict=True)])
+        of_windows = [ratio[cells.windows[0]] for ratio, cells in zip(ratios, partitions, strict=True)]
+        relaxed, unrelaxed = weights_of_ratios(of_windows), nothing_relaxed(float(np.mean(of_windows)))
         # Weights that hardly differ are not worth a look at all the data in search of cells.
         if source is None or effective_sample(relaxed) < NEARLY_UNIFORM:
             weights = relaxed
@@ -117,7 +121,7 @@ def prepare_problem(
     if any(start.startswith("relaxation") for start in starts):
         points = joined_slices(data, columns)
         coarse = k_medoids(points, at_most_distinct(points, n_coarse), rng)
-    return SearchProblem(data, weights, columns, base_map, partitions, coarse, settings, source)
+    return SearchProblem(data, weights, columns, base_map, partitions, coarse, settings, source, unrelaxed)
 
 
 def _ratios_of_block(

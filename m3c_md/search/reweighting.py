@@ -49,8 +49,24 @@ def weights_of_ratios(ratios: Sequence[NDArray[np.floating]]) -> FloatArray:
 
 
 def clipped_ratios(ratios: NDArray[np.floating], mean: float) -> FloatArray:
-    """Weights of windows before they are normalised; ``mean`` is that of the ratios of all windows."""
+    """Weights of windows before they are normalised; ``mean`` is that of the ratios of all windows.
+
+    Where all ratios vanish (see `nothing_relaxed`) windows count alike.
+    """
+    if nothing_relaxed(mean):
+        return np.ones(len(ratios))
     return np.clip(ratios.astype(np.float64) / mean, *WEIGHT_BOUNDS)
+
+
+def nothing_relaxed(mean: float) -> bool:
+    """Whether the data would all have gone to where no window begins, so that ratios say nothing.
+
+    Examples
+    --------
+    >>> nothing_relaxed(0.0), nothing_relaxed(1e-3)
+    (True, False)
+    """
+    return not 0.0 < mean < np.inf
 
 
 def effective_sample(weights: FloatArray) -> float:

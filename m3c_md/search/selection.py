@@ -52,7 +52,7 @@ class Candidate:
         Weighted Q of the rule on the windows it was fitted to.
     n_windows : int
     fate : str
-        "winner", "finalist", "degenerate: ...", "same as ...", "dropped: ...".
+        "winner", "finalist", "degenerate: ...", "same as ...", "dropped: ...", "failed: ...".
     """
 
     start: str

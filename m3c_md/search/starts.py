@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from m3c_md.exceptions import SolverError, solving
 from m3c_md.matching import agreement
 from m3c_md.optimize.relaxation import joint_gram, joint_kernel, solve_relaxation
 from m3c_md.optimize.rounding import round_relation
@@ -100,10 +101,14 @@ def kinetic_labels(blocks: FeatureBlocks, n_states: int, rng: np.random.Generato
     rule can express.
     """
     instantaneous, lagged = _covariances(blocks)
-    values, vectors = eigh(instantaneous)
-    keep = values > 1e-6 * values[-1]
-    whitening = vectors[:, keep] / np.sqrt(values[keep])
-    slow = eigh(whitening.T @ lagged @ whitening)[1][:, ::-1][:, : n_states - 1]
+    remedy = "use another bandwidth, or other starts"
+    with solving("the slow coordinates of the features", remedy):
+        values, vectors = eigh(instantaneous)
+        keep = values > 1e-6 * values[-1]
+        if not keep.any():
+            raise SolverError(f"the features do not vary, so they have no slow coordinates; {remedy}")
+        whitening = vectors[:, keep] / np.sqrt(values[keep])
+        slow = eigh(whitening.T @ lagged @ whitening)[1][:, ::-1][:, : n_states - 1]
     projection = whitening @ slow
     first = np.concatenate([b.features[b.windows[0]] @ projection.astype(b.features.dtype) for b in blocks])
     return k_means(first, n_states, rng, n_restarts=3, max_points=CLUSTERED_POINTS).labels

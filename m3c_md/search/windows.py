@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from m3c_md.exceptions import InputError
 from m3c_md.optimize.blocks import Rule, WindowBlock, distinct_frames
 from m3c_md.optimize.feature_map import FourierMap
 
@@ -110,6 +111,9 @@ class FeatureBlocks:
         self._map = feature_map
         self._dtype = dtype
         windows = data.windows if chosen is None else data.windows[:, chosen]
+        total = float(weights.sum())
+        if not 0.0 < total < np.inf:
+            raise InputError(f"the weights of {len(weights)} windows sum to {total}; some must be positive, all finite")
         self.weights = weights / weights.sum()
         self._parts = [
             distinct_frames(windows[:, start : start + BLOCK_SIZE]) for start in range(0, windows.shape[1], BLOCK_SIZE)

@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.sparse.linalg import eigsh
 from scipy.special import ive
 
-from m3c_md.exceptions import InputError
+from m3c_md.exceptions import InputError, solving
 from m3c_md.inputs import check_integer, check_positive, check_range
 from m3c_md.systems.diffusion import DiffusionModel, whole_ratio
 
@@ -113,7 +113,10 @@ class ExactReference:
         check_integer("count", count, 1, len(self._root) - 2)
         start = np.random.default_rng(0).standard_normal(len(self._root))  # ARPACK's own start would be random
         # Any small positive shift will do: the generator is singular, the shifted one is definite.
-        values, vectors = eigsh(self._symmetric, count, sigma=0.01, v0=start)
+        with solving(
+            f"the search for {count} slow modes on {len(start)} cells", "ask for fewer, or change the spacing"
+        ):
+            values, vectors = eigsh(self._symmetric, count, sigma=0.01, v0=start)
         order = np.argsort(-values)
         return values[order], vectors[:, order] / self._root[:, None]
 
@@ -201,7 +204,9 @@ def _simplex_labels(modes: FloatArray, weights: FloatArray) -> IntArray:
         corners.append(int(np.argmax((cloud**2).sum(axis=1))))
         direction = cloud[corners[-1]] / np.linalg.norm(cloud[corners[-1]])
         cloud = cloud - np.outer(cloud @ direction, direction)
-    return np.asarray(np.argmax(modes @ np.linalg.inv(modes[corners]), axis=1), dtype=np.int32)
+    with solving(f"the simplex of {modes.shape[1]} slow modes", "ask for fewer states, or change the spacing"):
+        memberships = modes @ np.linalg.inv(modes[corners])
+    return np.asarray(np.argmax(memberships, axis=1), dtype=np.int32)
 
 
 def _ascend(reference: ExactReference, labels: IntArray, lagtime: float) -> IntArray:

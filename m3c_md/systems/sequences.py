@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from m3c_md.exceptions import InputError
+from m3c_md.exceptions import InputError, solving
 from m3c_md.inputs import check_generator, check_integer
 from m3c_md.matching import agreement
 
@@ -61,7 +61,8 @@ def _label_chain(n_classes: int, transition_matrix: ArrayLike | None) -> tuple[F
     if not ((matrix >= 0).all() and np.allclose(matrix.sum(axis=1), 1.0, rtol=0.0, atol=1e-8)):
         raise InputError(f"transition_matrix must be stochastic, got row sums {matrix.sum(axis=1)}")
     equations = np.vstack((matrix.T - np.eye(n_classes), np.ones(n_classes)))
-    solution, _, rank, _ = np.linalg.lstsq(equations, np.append(np.zeros(n_classes), 1.0), rcond=None)
+    with solving("the stationary distribution of transition_matrix", "give another matrix"):
+        solution, _, rank, _ = np.linalg.lstsq(equations, np.append(np.zeros(n_classes), 1.0), rcond=None)
     if rank < n_classes:
         raise InputError("transition_matrix has several stationary distributions; connect its classes")
     return matrix, np.maximum(solution, 0.0)

@@ -1,4 +1,4 @@
-"""Fits of a comparison in files, so that one that was stopped goes on where it was."""
+"""Fits of a comparison or a scan in files, so that one that was stopped goes on where it was."""
 
 from __future__ import annotations
 
@@ -60,11 +60,13 @@ class KeptFits:
             }
             fit = Fit(None if kept["error"] else load_model(model), float(kept["seconds"]), judged, str(kept["error"]))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ModelFileError(f"{text} is no finished fit of a comparison ({error!s:.200}); remove it") from error
+            raise ModelFileError(
+                f"{text} is no finished fit of a comparison or scan ({error!s:.200}); remove it"
+            ) from error
         if not of_this:
             raise InputError(
-                f"checkpoint={str(self.folder)!r} belongs to a comparison of other data or with other settings; remove "
-                "the folder, or give another one"
+                f"checkpoint={str(self.folder)!r} belongs to a comparison or scan of other data or with other "
+                "settings; remove the folder, or give another one"
             )
         return fit
 

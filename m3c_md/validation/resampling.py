@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from deeptime.markov.tools.estimation.dense.tmat_sampling.sampler_rev import SamplerRev
 
-from m3c_md.exceptions import InputError
+from m3c_md.exceptions import InputError, SolverError, solving
 from m3c_md.inputs import check_choice
 from m3c_md.validation.reversible import largest_connected_set, reversible_flows, transition_matrices
 from m3c_md.validation.transitions import FloatArray, StateArray, counts_per_trajectory
@@ -119,8 +119,13 @@ def posterior_flows(counts: FloatArray, n_samples: int, rng: np.random.Generator
     elif len(states) > 1:
         inside = counts[np.ix_(states, states)]
         start = transition_matrices(reversible_flows(inside[None])[0])
-        sampler = SamplerRev(inside, start, seed=int(rng.integers(2**31)))
-        flows[block] = np.array([_next_flow(sampler) for _ in range(n_samples)])
+        remedy = "use confidence='bootstrap', a shorter lag time or more data"
+        with solving("deeptime's sampler of the posterior", remedy):
+            sampler = SamplerRev(inside, start, seed=int(rng.integers(2**31)))
+            samples = np.array([_next_flow(sampler) for _ in range(n_samples)])
+        if not np.isfinite(samples).all():
+            raise SolverError(f"deeptime's sampler of the posterior gave numbers that are not finite; {remedy}")
+        flows[block] = samples
     return flows
 
 

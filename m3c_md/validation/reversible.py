@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 from scipy.special import expit
 
-from m3c_md.exceptions import SolverError
+from m3c_md.exceptions import SolverError, solving
 from m3c_md.validation.transitions import FloatArray
 
 _MOST_STEPS = 200
+_REMEDY = "use a shorter lag time, more data or fewer states"
 
 
 def largest_connected_set(counts: FloatArray) -> NDArray[np.intp]:
@@ -123,7 +124,8 @@ def relaxation_eigenvalues(flows: FloatArray) -> FloatArray:
     # eigenvalue -2, so that they sort to the end.
     symmetric = np.where(np.isnan(flows), 0.0, flows) / (root[..., :, None] * root[..., None, :])
     symmetric[..., np.arange(k), np.arange(k)] -= 2.0 * outside
-    eigenvalues = np.linalg.eigvalsh(symmetric)[..., ::-1][..., 1:]
+    with solving("the eigenvalues of the transition matrices", _REMEDY):
+        eigenvalues = np.linalg.eigvalsh(symmetric)[..., ::-1][..., 1:]
     return np.asarray(np.where(eigenvalues < -1.5, np.nan, eigenvalues))
 
 
@@ -152,14 +154,16 @@ def _connected_flows(counts: FloatArray) -> FloatArray:
         hessian[:, np.arange(k), np.arange(k)] = curvature
         # y + constant is the same solution: fill that null space with a curvature of the usual size.
         hessian += np.maximum(curvature.mean(axis=1), np.finfo(float).tiny)[:, None, None]
-        step = -np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
+        with solving("a Newton step of the reversible estimate", _REMEDY):
+            step = -np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
         spread = np.ptp(step, axis=1)
         y += step * (np.log1p(spread) / np.maximum(spread, 1e-300))[:, None]
         if (spread < 1e-8).all():  # quadratic convergence: the step just made leaves an error of about 1e-16
             break
     else:
         raise SolverError(
-            f"the reversible estimate did not converge in {_MOST_STEPS} Newton steps (last step {spread.max():.1e})"
+            f"the reversible estimate did not converge in {_MOST_STEPS} Newton steps (last step {spread.max():.1e}); "
+            f"{_REMEDY}"
         )
     u = np.exp(y - y.mean(axis=1, keepdims=True))
     flows = (counts + counts.transpose(0, 2, 1)) / (u[:, :, None] + u[:, None, :])

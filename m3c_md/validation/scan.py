@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,9 +13,17 @@ import numpy as np
 from deeptime.util.callbacks import ProgressCallback
 from numpy.typing import NDArray
 
+from m3c_md.clustering.checkpoint import check_checkpoint
 from m3c_md.clustering.m3c import M3C
 from m3c_md.clustering.margin_model import M3CModel
-from m3c_md.exceptions import DegenerateSolutionError, InputError, M3CWarning, ShortTrajectoryWarning, SolverError
+from m3c_md.exceptions import (
+    DegenerateSolutionError,
+    InputError,
+    M3CWarning,
+    ModelFileError,
+    ShortTrajectoryWarning,
+    SolverError,
+)
 from m3c_md.inputs import (
     as_list,
     as_trajectories,
@@ -26,6 +35,8 @@ from m3c_md.inputs import (
     check_string,
     column_names,
 )
+from m3c_md.validation.kept_fits import KeptFits
+from m3c_md.validation.methods import Fit
 from m3c_md.validation.splits import long_trajectories
 from m3c_md.validation.timescales import implied_timescales
 from m3c_md.validation.transitions import metastability
@@ -101,6 +112,7 @@ def scan_states(
     random_state: Any = None,
     n_jobs: int | None = None,
     progress: Any = None,
+    checkpoint: Any = None,
 ) -> StateScan:
     """Fit M3C for several numbers of states, measure how slow and how stable the states are, and suggest one.
 
@@ -126,6 +138,9 @@ def scan_states(
         Processes over which the fits are spread; all cores by default.
     progress : optional
         A progress bar class such as ``tqdm.tqdm``.
+    checkpoint : path, optional
+        Folder in which every finished fit is kept. The same scan with the same folder goes on where it was stopped, by
+        whatever; remove the folder when you have the result. Needs a number as ``random_state``.
 
     Returns
     -------
@@ -149,13 +164,15 @@ def scan_states(
         raise InputError("n_states is empty; give the numbers of states to try, e.g. range(2, 8)")
     check_integer("n_resamples", n_resamples, 1)
     time_step, time_unit = check_positive("dt", dt), check_string("unit", unit)
+    folder = check_checkpoint(checkpoint, random_state)
     seed = int(check_random_state(random_state).integers(2**63))
     jobs = check_jobs(n_jobs)
     check_progress(progress)
 
     samples = _samples(data, lagtime, n_resamples, np.random.default_rng(seed))
+    kept = None if folder is None else KeptFits.of(folder, data, "scan", lagtime, seed)
     with ProgressCallback(progress, "scan", len(numbers) * (1 + n_resamples)) as bar:
-        trials = _fit_all(data, samples, [M3C(number, lagtime) for number in numbers], seed, jobs, bar)
+        trials = _fit_all(data, samples, [M3C(number, lagtime) for number in numbers], seed, jobs, bar, kept)
     models = {number: trial.model for number in numbers if (trial := trials[number][0]).model is not None}
     if not models:
         raise DegenerateSolutionError(
@@ -186,6 +203,7 @@ def _fit_all(
     seed: int,
     n_jobs: int | None,
     bar: Any,
+    kept: KeptFits | None,
 ) -> dict[int, list[Trial]]:
     """Fit the data and then, where that gave a model, the samples; for every number of states."""
     from joblib import Parallel, delayed
@@ -194,7 +212,8 @@ def _fit_all(
 
     def run(tasks: list[tuple[M3C, list[FloatArray], int]]) -> None:
         results = Parallel(n_jobs=-1 if n_jobs is None else n_jobs, return_as="generator")(
-            delayed(_fit)(estimator, some, (seed, estimator.n_states, i)) for estimator, some, i in tasks
+            delayed(_found_or_fitted)(estimator, some, (seed, estimator.n_states, i), kept)
+            for estimator, some, i in tasks
         )
         for (estimator, _, _), trial in zip(tasks, results, strict=True):
             trials[estimator.n_states].append(trial)
@@ -211,6 +230,23 @@ def _fit_all(
         again.append(M3C(**{**estimator.get_params(), "bandwidth": model.bandwidth}))
     run([(estimator, some, i + 1) for estimator in again for i, some in enumerate(samples)])
     return trials
+
+
+def _found_or_fitted(
+    estimator: M3C, sample: list[FloatArray], seed: tuple[int, int, int], kept: KeptFits | None
+) -> Trial:
+    """Fit an estimator unless that was done before; the number of states and of the sample name the fit."""
+    name, run = f"{seed[1]} states", seed[2]
+    found = None if kept is None else kept.found(name, estimator, run)
+    if found is not None:
+        if not isinstance(found.model, M3CModel | None):
+            raise ModelFileError(f"the model of {name} in the checkpoint is a {type(found.model).__name__}; remove it")
+        return Trial(found.model, found.error)
+    began = time.perf_counter()
+    trial = _fit(estimator, sample, seed)
+    if kept is not None:
+        kept.keep(name, estimator, run, Fit(trial.model, time.perf_counter() - began, {}, trial.error))
+    return trial
 
 
 def _fit(estimator: M3C, sample: list[FloatArray], seed: tuple[int, ...]) -> Trial:
@@ -238,7 +274,11 @@ def _table(data: list[FloatArray], trials: dict[int, list[Trial]], lagtime: int,
             agreements = _agreements(np.concatenate(dtrajs), data, resampled)
             row |= {"stability": agreements.mean(), "least stability": agreements.min()}
             row["populations"] = whole.model.populations.round(4).tolist()
-            row["warnings"] = "; ".join(whole.model.warnings)
+            lost = [trial.error for trial in resampled if trial.model is None]
+            failed = (
+                [f"{len(lost)} of {len(resampled)} fits to resampled trajectories failed: {lost[0]}"] if lost else []
+            )
+            row["warnings"] = "; ".join([*whole.model.warnings, *failed])
         rows.append(row)
     return pd.DataFrame(rows).set_index("n_states")
 

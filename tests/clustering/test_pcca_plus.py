@@ -343,7 +343,8 @@ class TestErrorsOfDeeptime:
         monkeypatch.setattr(MaximumLikelihoodMSM, "fit_fetch", grumbling)
         with pytest.warns(ConvergenceWarning, match="deeptime says of the microstate MSM: not converged"):
             model = PCCAPlus(3, n_microstates=12, n_restarts=1, random_state=0).fit(three_wells.frames).model
-        assert model.warnings == ["deeptime says of the microstate MSM: not converged"]
+        remedy = "use fewer microstates, a shorter lag time or longer trajectories"
+        assert model.warnings == [f"deeptime says of the microstate MSM: not converged; {remedy}"]
 
     def test_as_many_states_as_microstates(self, three_wells: Wells) -> None:
         model, _ = quietly(PCCAPlus(3, n_microstates=3, random_state=0), three_wells.frames)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -244,11 +245,15 @@ class TestErrors:
             balanced_labels(np.zeros(5), 1, 4)
 
     def test_solver_status_is_not_ignored(self, monkeypatch):
-        """Integer costs beyond the solver's range are refused by it, and that reaches the caller."""
+        """Integer costs beyond the solver's range are refused by it; the linear program answers in its place."""
+        costs = np.random.default_rng(7).random((30, 2)) + np.array([0, 3])
+        expected = balanced_labels(costs, 5, 25)
         monkeypatch.setattr(labels_module, "_COST_BITS", 80)
         monkeypatch.setattr(labels_module, "_MAX_COST_BITS", 61)
-        with pytest.raises(SolverError, match="BAD_COST_RANGE"):
-            balanced_labels(np.random.default_rng(7).random((30, 2)) + np.array([0, 3]), 5, 25)
+        np.testing.assert_array_equal(balanced_labels(costs, 5, 25).labels, expected.labels)
+        monkeypatch.setattr("scipy.optimize.linprog", lambda *_, **__: SimpleNamespace(status=4, message="no luck"))
+        with pytest.raises(SolverError, match=r"BAD_COST_RANGE; the linear program .* status 4 \(no luck\)"):
+            balanced_labels(costs, 5, 25)
 
 
 @settings(deadline=None, max_examples=25, derandomize=True)

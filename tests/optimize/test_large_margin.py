@@ -13,7 +13,7 @@ from sklearn.svm import LinearSVC
 from m3c_md.optimize import blocks as blocks_module
 from m3c_md.optimize.blocks import Rule, WindowBlock, all_label_costs, class_sums, curvature, pass_sums
 from m3c_md.optimize.feature_map import draw_fourier_map
-from m3c_md.optimize.large_margin import _solve_definite, solve_large_margin
+from m3c_md.optimize.large_margin import solve_definite, solve_large_margin
 from m3c_md.optimize.window_loss import orthonormal_contrasts, window_losses
 
 
@@ -528,8 +528,8 @@ def test_a_hessian_that_rounding_makes_indefinite_still_gives_a_descent_directio
     factor = rng.normal(size=(2, 6))
     singular = 1e13 * factor.T @ factor + 1e-9 * np.eye(6)  # rank 2: the ridge is lost in the last digits
     right = rng.normal(size=6)
-    step = _solve_definite(singular, right)
+    step = solve_definite(singular, right)
     assert np.isfinite(step).all()
     assert step @ right > 0.0
     definite = factor.T @ factor + np.eye(6)
-    np.testing.assert_allclose(definite @ _solve_definite(definite, right), right, atol=1e-10)
+    np.testing.assert_allclose(definite @ solve_definite(definite, right), right, atol=1e-10)

@@ -608,12 +608,14 @@ run()
         quick(lagtimes=1, checkpoint=tmp_path)
         changes: list[dict[str, Any]] = [{"random_state": 1}, {"lagtime": 2}, {"trajs": [x + 1e-9 for x in TRAJS]}]
         for change in changes:
-            with pytest.raises(InputError, match="comparison of other data or with other settings; remove the folder"):
+            with pytest.raises(InputError, match="comparison or scan of other data or with other settings; remove"):
                 quick(**{"lagtimes": 1, "checkpoint": tmp_path, **change})
         with pytest.raises(InputError, match=r"random_state=None .* give a whole number"):
             quick(random_state=None, checkpoint=tmp_path)
         text = next(tmp_path.glob("*.json"))
         for damage in ("", "[]", '{"comparison": 3}'):
             text.write_text(damage)
-            with pytest.raises(ModelFileError, match=r"json is no finished fit of a comparison \(.*\); remove it"):
+            with pytest.raises(
+                ModelFileError, match=r"json is no finished fit of a comparison or scan \(.*\); remove it"
+            ):
                 quick(lagtimes=1, checkpoint=tmp_path)
