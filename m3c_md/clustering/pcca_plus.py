@@ -205,13 +205,13 @@ class PCCAPlus(StateEstimator):
         with ONE_BLAS_THREAD:
             cells, unfinished = self._microstates(windows, scale, n_states)
             msm, trouble = _connected_msm(cells.counts(np.ones(windows.n_windows)), int(self.lagtime), n_states)
-            pcca = _pcca(msm, n_states)
+            pcca, unreal = _pcca(msm, n_states)
             connected = np.asarray(msm.count_model.state_symbols)
             centers = cells.centers[connected]
             order, populations = ordered_states(windows.frames, centers, scale, pcca.assignments, n_states)
         n_outside = int(np.count_nonzero(~np.isin(cells.frames, connected)))
         model = PCCAPlusModel(msm, _in_order(pcca, order), centers, scale, populations, n_outside)
-        self._keep(model, [*notes, *unfinished, *trouble, *_doubts(model, len(windows.frames))], columns)
+        self._keep(model, [*notes, *unfinished, *trouble, *unreal, *_doubts(model, len(windows.frames))], columns)
         return self
 
     def _microstates(self, windows: WindowSet, scale: FloatArray, n_states: int) -> tuple[Microstates, list[Note]]:
@@ -273,20 +273,21 @@ def _stored_msm(contents: Contents, n_connected: int) -> MarkovStateModel:
         raise ModelFileError(f"its transition matrix is none ({error})") from error
 
 
-def _pcca(msm: MarkovStateModel, n_states: int) -> PCCAModel:
-    try:
-        lumped = msm.pcca(n_states)
-    except FOREIGN as error:
-        raise SolverError(
-            f"deeptime's PCCA+ failed for {n_states} states of {msm.n_states} microstates ({error}); ask for one state "
-            "more or less, or for other microstates"
-        ) from error
+def _pcca(msm: MarkovStateModel, n_states: int) -> tuple[PCCAModel, list[Note]]:
+    """Lumping by deeptime, and what it had to say; it warns of eigenvectors that are complex by rounding."""
+    remedy = "ask for one state more or less, or for other microstates"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            lumped = msm.pcca(n_states)
+        except FOREIGN as error:
+            raise SolverError(
+                f"deeptime's PCCA+ failed for {n_states} states of {msm.n_states} microstates ({error}); {remedy}"
+            ) from error
     if not np.isfinite(lumped.memberships).all():
-        raise SolverError(
-            f"deeptime's PCCA+ gave memberships that are not finite for {n_states} states; ask for one state more or "
-            "less, or for other microstates"
-        )
-    return lumped
+        raise SolverError(f"deeptime's PCCA+ gave memberships that are not finite for {n_states} states; {remedy}")
+    texts = dict.fromkeys(str(warning.message).rstrip(".") for warning in caught)
+    return lumped, [(f"deeptime says of PCCA+: {text}; {remedy}", ConvergenceWarning) for text in texts]
 
 
 def _in_order(pcca: PCCAModel, order: IntArray) -> PCCAModel:

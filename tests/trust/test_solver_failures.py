@@ -6,6 +6,7 @@ what happened and what to do (or an exact stand-in gives the same answer); where
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
@@ -344,6 +345,22 @@ class TestPCCAOfTheMicrostates:
         monkeypatch.setattr("deeptime.markov.pcca", pcca)
         model = quick(2, starts=("pcca",)).fit_fetch(wells.frames)
         assert agreement(model.transform(wells.frames), wells.states) > 0.98
+
+
+def test_what_pcca_plus_says_is_on_the_model(wells: Wells, monkeypatch: Patch) -> None:
+    """deeptime goes on with the real parts of complex eigenvectors; numpy's warning of it is no use to anybody."""
+    pcca = MarkovStateModel.pcca
+
+    def complaining(msm: MarkovStateModel, n_states: int) -> PCCAModel:
+        for _ in range(2):
+            warnings.warn("complex eigenvectors.", RuntimeWarning, stacklevel=1)
+        return pcca(msm, n_states)
+
+    monkeypatch.setattr(MarkovStateModel, "pcca", complaining)
+    with pytest.warns(ConvergenceWarning, match=r"PCCA\+: complex eigenvectors; ask for one state more") as said:
+        model = PCCAPlus(2, n_microstates=20, random_state=0).fit_fetch(wells.frames)
+    assert [str(one.message) for one in said] == model.warnings
+    assert len(model.warnings) == 1
 
 
 # --- the label step ---------------------------------------------------------------------------------------------------
