@@ -55,7 +55,8 @@ def deaf_workers() -> Iterator[None]:
     """Processes that are started inside the block do not hear a Ctrl-C; it comes to us, and we end them.
 
     A terminal sends it to all. A worker that it ends while a result is on its way leaves joblib waiting for the rest of
-    it for ever. Signals are held back here, not lost: they arrive at the end of the block.
+    it for ever. Signals are not lost here: they arrive at the end of the block, or at once where another thread of ours
+    takes them.
     """
     if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
         yield

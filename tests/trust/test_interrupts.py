@@ -284,7 +284,7 @@ class TestWorkers:
 
         def interrupted() -> None:
             with deaf_workers():
-                os.kill(os.getpid(), signal.SIGINT)
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
                 reached.append("the end of the block")
 
         with pytest.raises(KeyboardInterrupt):
