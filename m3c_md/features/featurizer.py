@@ -10,7 +10,7 @@ import numpy as np
 from deeptime.base import Transformer
 from deeptime.util.callbacks import ProgressCallback
 
-from m3c_md.exceptions import InputError
+from m3c_md.exceptions import InputError, deaf_workers
 from m3c_md.features.cache import cache_directory
 from m3c_md.features.dihedrals import Float32Array, check_kinds, find_dihedrals
 from m3c_md.features.files import read_topology, trajectory_blocks, trajectory_files
@@ -187,9 +187,11 @@ class DihedralFeaturizer(Transformer):  # type: ignore[misc]
 
         readings: list[Reading] = []
         with ProgressCallback(progress, type(self).__name__, len(paths)) as bar:
-            for reading in Parallel(n_jobs=check_jobs(n_jobs), return_as="generator")(
-                delayed(read_file)(path, topology, recipe, chunk, directory) for path in paths
-            ):
+            with deaf_workers():
+                results = Parallel(n_jobs=check_jobs(n_jobs), return_as="generator")(
+                    delayed(read_file)(path, topology, recipe, chunk, directory) for path in paths
+                )
+            for reading in results:
                 readings.append(reading)
                 bar(1)
         return all_features(paths, readings)

@@ -17,7 +17,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from m3c_md.exceptions import InputError, SolverError
+from m3c_md.exceptions import InputError, SolverError, deaf_workers
 from m3c_md.matching import agreement
 from m3c_md.optimize.blocks import Blocks, Rule, all_label_costs, class_sums
 from m3c_md.optimize.labels import balanced_labels, class_bounds
@@ -359,11 +359,12 @@ def _optimise(
 
     chosen = equally_spaced(problem.data.n_windows, n_windows)
     problem = replace(problem, everything=None)  # a sample is all that processes need: nothing else is sent to them
-    results: Iterator[tuple[list[Candidate], list[Failure]]] = Parallel(n_jobs=n_jobs, return_as="generator")(
-        delayed(_optimise_bandwidth)(problem, bandwidth, some, chosen, selection, gap)
-        for step, bandwidth, some in groups
-        if before[step] is None
-    )
+    with deaf_workers():
+        results: Iterator[tuple[list[Candidate], list[Failure]]] = Parallel(n_jobs=n_jobs, return_as="generator")(
+            delayed(_optimise_bandwidth)(problem, bandwidth, some, chosen, selection, gap)
+            for step, bandwidth, some in groups
+            if before[step] is None
+        )
     for step, _, _ in groups:
         known = before[step]
         if known is None:

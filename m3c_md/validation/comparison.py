@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from m3c_md.clustering.checkpoint import check_checkpoint
 from m3c_md.clustering.face import StateEstimator, StateModel
-from m3c_md.exceptions import DegenerateSolutionError, InputError, M3CWarning, ShortTrajectoryWarning
+from m3c_md.exceptions import DegenerateSolutionError, InputError, M3CWarning, ShortTrajectoryWarning, deaf_workers
 from m3c_md.inputs import (
     as_list,
     as_trajectories,
@@ -280,9 +280,10 @@ def _fit_all(
     from joblib import Parallel, delayed
 
     keys = [(name, i) for i in range(len(runs)) for name in estimators]
-    results: Iterator[Fit] = Parallel(n_jobs=-1 if n_jobs is None else n_jobs, return_as="generator")(
-        delayed(found_or_fitted)(name, estimators[name], runs[i], lagtime, (seed, i), kept) for name, i in keys
-    )
+    with deaf_workers():
+        results: Iterator[Fit] = Parallel(n_jobs=-1 if n_jobs is None else n_jobs, return_as="generator")(
+            delayed(found_or_fitted)(name, estimators[name], runs[i], lagtime, (seed, i), kept) for name, i in keys
+        )
     fits: dict[str, list[Fit]] = {name: [] for name in estimators}
     for (name, _), fit in zip(keys, results, strict=True):
         fits[name].append(fit)

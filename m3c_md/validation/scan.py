@@ -23,6 +23,7 @@ from m3c_md.exceptions import (
     ModelFileError,
     ShortTrajectoryWarning,
     SolverError,
+    deaf_workers,
 )
 from m3c_md.inputs import (
     as_list,
@@ -211,10 +212,11 @@ def _fit_all(
     trials: dict[int, list[Trial]] = {estimator.n_states: [] for estimator in estimators}
 
     def run(tasks: list[tuple[M3C, list[FloatArray], int]]) -> None:
-        results = Parallel(n_jobs=-1 if n_jobs is None else n_jobs, return_as="generator")(
-            delayed(_found_or_fitted)(estimator, some, (seed, estimator.n_states, i), kept)
-            for estimator, some, i in tasks
-        )
+        with deaf_workers():
+            results = Parallel(n_jobs=-1 if n_jobs is None else n_jobs, return_as="generator")(
+                delayed(_found_or_fitted)(estimator, some, (seed, estimator.n_states, i), kept)
+                for estimator, some, i in tasks
+            )
         for (estimator, _, _), trial in zip(tasks, results, strict=True):
             trials[estimator.n_states].append(trial)
             bar()
