@@ -26,14 +26,15 @@ LEFT_OF: dict[str, set[str]] = {
     "disk": {"exceptions"},
     "inputs": {"exceptions"},
     "matching": {"exceptions"},
+    "workers": set(),
     "systems": {"exceptions", "inputs", "matching"},
-    "features": {"exceptions", "disk", "inputs"},
+    "features": {"exceptions", "disk", "inputs", "workers"},
     "data": {"exceptions", "disk", "features"},
     "optimize": {"exceptions"},
-    "search": {"exceptions", "matching", "optimize"},
+    "search": {"exceptions", "matching", "workers", "optimize"},
     "clustering": {"exceptions", "disk", "inputs", "matching", "optimize", "search"},
     "plots": {"exceptions", "inputs", "matching", "clustering"},
-    "validation": {"exceptions", "disk", "inputs", "matching", "clustering", "plots"},
+    "validation": {"exceptions", "disk", "inputs", "matching", "workers", "clustering", "plots"},
 }
 # The front doors see the whole house.
 FRONT_DOORS = {"__init__", "__main__", "cli"}

@@ -10,7 +10,7 @@ import numpy as np
 from deeptime.base import Transformer
 from deeptime.util.callbacks import ProgressCallback
 
-from m3c_md.exceptions import InputError, deaf_workers
+from m3c_md.exceptions import InputError
 from m3c_md.features.cache import cache_directory
 from m3c_md.features.dihedrals import Float32Array, check_kinds, find_dihedrals
 from m3c_md.features.files import read_topology, trajectory_blocks, trajectory_files
@@ -26,6 +26,7 @@ from m3c_md.features.reading import (
     warned_of,
 )
 from m3c_md.inputs import check_flag, check_integer, check_jobs, check_progress
+from m3c_md.workers import deaf_workers
 
 _DEFAULT_CHUNK = 10_000
 

@@ -17,7 +17,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from m3c_md.exceptions import InputError, SolverError, deaf_workers
+from m3c_md.exceptions import InputError, SolverError
 from m3c_md.matching import agreement
 from m3c_md.optimize.blocks import Blocks, Rule, all_label_costs, class_sums
 from m3c_md.optimize.labels import balanced_labels, class_bounds
@@ -42,6 +42,7 @@ from m3c_md.search.selection import (
 )
 from m3c_md.search.starts import bandwidth_start, shared_starts
 from m3c_md.search.windows import FeatureBlocks, equally_spaced
+from m3c_md.workers import deaf_workers
 
 IntArray = NDArray[np.intp]
 Report = Callable[[float], object]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from m3c_md.clustering.checkpoint import check_checkpoint
 from m3c_md.clustering.face import StateEstimator, StateModel
-from m3c_md.exceptions import DegenerateSolutionError, InputError, M3CWarning, ShortTrajectoryWarning, deaf_workers
+from m3c_md.exceptions import DegenerateSolutionError, InputError, M3CWarning, ShortTrajectoryWarning
 from m3c_md.inputs import (
     as_list,
     as_trajectories,
@@ -34,6 +34,7 @@ from m3c_md.validation.methods import METHODS, Fit, build_methods
 from m3c_md.validation.splits import Split, check_disjoint, check_repeated, groups, hold_out, long_trajectories
 from m3c_md.validation.timescales import ImpliedTimescales, implied_timescales, usable_lagtimes
 from m3c_md.validation.transitions import Note
+from m3c_md.workers import deaf_workers
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -23,7 +23,6 @@ from m3c_md.exceptions import (
     ModelFileError,
     ShortTrajectoryWarning,
     SolverError,
-    deaf_workers,
 )
 from m3c_md.inputs import (
     as_list,
@@ -41,6 +40,7 @@ from m3c_md.validation.methods import Fit
 from m3c_md.validation.splits import long_trajectories
 from m3c_md.validation.timescales import implied_timescales
 from m3c_md.validation.transitions import metastability
+from m3c_md.workers import deaf_workers
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -23,7 +23,7 @@ import pytest
 import m3c_md
 from m3c_md import M3C, compare, load_model
 from m3c_md.cli import main
-from m3c_md.exceptions import deaf_workers
+from m3c_md.workers import deaf_workers
 from tests.conftest import hidden_markov_wells, quick
 from tests.features import random_trajectory, topology_of
 

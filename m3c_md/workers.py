@@ -1,0 +1,26 @@
+"""Processes that work for us, and signals."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def deaf_workers() -> Iterator[None]:
+    """Processes that are started inside the block do not hear a Ctrl-C; it comes to us, and we end them.
+
+    A terminal sends it to all. A worker that it ends while a result is on its way leaves joblib waiting for the rest of
+    it for ever. Signals are not lost here: they arrive at the end of the block, or at once where another thread of ours
+    takes them.
+    """
+    if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
