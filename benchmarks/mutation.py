@@ -252,11 +252,13 @@ def own_tests(path: str) -> tuple[str, ...]:
     return OWN_TESTS.get(module, (f"test_{module}",))
 
 
-def tests_for(mutant: dict[str, Any], covered: dict[str, Any], budget: float) -> list[str]:
+def tests_for(mutant: dict[str, Any], covered: dict[str, Any], budget: float, among: list[str] | None) -> list[str]:
     """Tests that run the statement: the module's own first, then cheap ones, as many as the budget allows."""
     lines = covered["lines"].get(mutant["path"], {})
     wanted, at_import = statement_lines((ROOT / mutant["path"]).read_text(), mutant["line"])
     names = {name for line, found in lines.items() if at_import or int(line) in wanted for name in found if name}
+    if among:
+        names = {name for name in names if name.split("::")[0] in among}
     own = own_tests(mutant["path"])
     seconds = covered["seconds"]
     ranked = sorted(names, key=lambda name: (Path(name.split("::")[0]).stem not in own, seconds.get(name, 0.0), name))
@@ -298,7 +300,7 @@ def load_libraries() -> None:
 
 
 def run_tests(names: list[str], limit: float) -> str:
-    """Run tests in a fork, with the copy as current folder: "killed", "survived" or "timeout"."""
+    """Run tests in a fork, with the copy as current folder: "killed", "survived" or "timeout" (of processor time)."""
     child = os.fork()
     if child == 0:
         status = 3
@@ -312,26 +314,27 @@ def run_tests(names: list[str], limit: float) -> str:
             import pytest
 
             resource.setrlimit(resource.RLIMIT_DATA, (8 << 30, 8 << 30))  # a mutant must not take all memory
+            resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit) + 5))
             calm_hypothesis()
             files = sorted({name.split("::")[0] for name in names})
             status = int(pytest.main([*PYTEST, *files], plugins=[Chosen(names)]))
         finally:
             os._exit(status)
-    ended = time.monotonic() + limit
+    ended = time.monotonic() + 20.0 * limit  # for those that wait; a busy machine must not kill
     while time.monotonic() < ended:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child, signal.SIGKILL)  # workers that it left behind
-            return "survived" if status == 0 else "killed"
+            slow = os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL)
+            return "timeout" if slow else "survived" if status == 0 else "killed"
         time.sleep(0.02)
     os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return "timeout"
 
 
-def run_mutant(mutant: dict[str, Any], covered: dict[str, Any], copy: Path, budget: float) -> dict[str, Any]:
-    names = tests_for(mutant, covered, budget)
+def run_mutant(mutant: dict[str, Any], covered: dict[str, Any], copy: Path, names: list[str]) -> dict[str, Any]:
     record = {**mutant, "tests": len(names)}
     if not names:
         return {**record, "status": "not run", "seconds": 0.0}
@@ -345,7 +348,7 @@ def run_mutant(mutant: dict[str, Any], covered: dict[str, Any], copy: Path, budg
     try:
         for stage in stages:
             if stage and status == "survived":
-                status = run_tests(stage, 30.0 + 10.0 * sum(covered["seconds"].get(name, 0.0) for name in stage))
+                status = run_tests(stage, 20.0 + 10.0 * sum(covered["seconds"].get(name, 0.0) for name in stage))
     finally:
         file.write_text((ROOT / mutant["path"]).read_text())
     return {**record, "status": status, "seconds": round(time.monotonic() - began, 1)}
@@ -373,20 +376,51 @@ def save_records(records: dict[str, Any], file: Path) -> None:
 
 
 def prepare(copy: Path, wanted: set[str]) -> dict[str, dict[str, Any]]:
-    """Copy the repository, and run the tests once as they are; what is wanted of {"compiled": map, "plain": map}."""
+    """Copy the repository, and run the tests once as they are; what is wanted of {"compiled": map, "plain": map}.
+
+    In a copy that was kept, only test files that have changed since are run.
+    """
     if not (copy / "tests").exists():
         copy_repository(copy)
+    for path in modules():  # a run that was stopped leaves a mutant behind
+        if (copy / path).read_text() != (ROOT / path).read_text():
+            shutil.copy(ROOT / path, copy / path)
+    shutil.copytree(ROOT / "tests", copy / "tests", dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     maps = {}
-    for name, tests, off in (("compiled", TESTS, "0"), ("plain", TESTS[:1], "1")):
-        if name not in wanted:
-            continue
-        target = copy / f"{name}.json"
-        if not target.exists():
-            command = [sys.executable, __file__, "--map", str(target), *tests]
-            environment = {**os.environ, "NUMBA_DISABLE_JIT": off, "PYTHONPATH": str(copy)}
-            subprocess.run(command, cwd=copy, env=environment, check=True)
-        maps[name] = json.loads(target.read_text())
+    for name, rooms, off in (("compiled", TESTS, "0"), ("plain", TESTS[:1], "1")):
+        if name in wanted:
+            files = {p.relative_to(ROOT).as_posix() for room in rooms for p in (ROOT / room).glob("test_*.py")}
+            maps[name] = up_to_date_map(copy / f"{name}.json", {file: digest(file) for file in files}, off)
     return maps
+
+
+def up_to_date_map(target: Path, files: dict[str, str], jit_off: str) -> dict[str, Any]:
+    """Map of some test files (with digests), of which those that have changed are run."""
+    known = json.loads(target.read_text()) if target.exists() else {"files": {}, "seconds": {}, "lines": {}}
+    stale = sorted(file for file, now in files.items() if known["files"].get(file) != now)
+
+    def current(name: str) -> bool:
+        file = name.split("::")[0]
+        return file in files and file not in stale
+
+    known["files"] = files
+    known["seconds"] = {name: value for name, value in known["seconds"].items() if current(name)}
+    for lines in known["lines"].values():
+        for line, names in lines.items():
+            lines[line] = [name for name in names if current(name)]
+    if stale:
+        part = target.with_suffix(".part")
+        command = [sys.executable, __file__, "--map", str(part), *stale]
+        environment = {**os.environ, "NUMBA_DISABLE_JIT": jit_off, "PYTHONPATH": str(target.parent)}
+        subprocess.run(command, cwd=target.parent, env=environment, check=True)
+        found = json.loads(part.read_text())
+        known["seconds"] |= found["seconds"]
+        for path, lines in found["lines"].items():
+            together = known["lines"].setdefault(path, {})
+            for line, names in lines.items():
+                together[line] = sorted({*together.get(line, []), *names})
+    target.write_text(json.dumps(known))
+    return known
 
 
 def wanted(path: str, only: list[str] | None) -> bool:
@@ -423,12 +457,16 @@ def run(options: argparse.Namespace) -> None:
         load_libraries()
         import numba
 
+        tqdm.monitor_interval = 0  # no thread beside those that are forked
         for mutant in tqdm(todo, unit="mutant", disable=None if not options.progress else False):
             plain = mutant["path"] == COMPILED
             os.environ["NUMBA_DISABLE_JIT"] = str(int(plain))
             numba.config.DISABLE_JIT = int(plain)
-            row = run_mutant(mutant, maps["plain" if plain else "compiled"], copy, options.seconds)
-            records["mutants"][key(mutant)] = row
+            covered = maps["plain" if plain else "compiled"]
+            names = tests_for(mutant, covered, options.seconds, options.tests)
+            if options.tests and not names:
+                continue
+            records["mutants"][key(mutant)] = run_mutant(mutant, covered, copy, names)
             save_records(records, options.records)
     save_records(records, options.records)
     report(records)
@@ -499,6 +537,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", help="names of modules")
     parser.add_argument("--survivors", action="store_true", help="run again what survived")
     parser.add_argument("--report", action="store_true", help="tables and the list of survivors, nothing is run")
+    parser.add_argument("--tests", nargs="*", help="test files, if not all: new ones for --survivors")
     parser.add_argument("--copy", help="folder for the copy of the repository, kept for the next run")
     parser.add_argument("--records", type=Path, default=RECORDS, help="file of the records")
     parser.add_argument("--progress", action="store_true", help="a progress bar even where there is no terminal")
