@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 
 from m3c_md.exceptions import InputError
 from m3c_md.search import coarse_graining
-from m3c_md.search.coarse_graining import _means_seed, _seed, assign, k_means, k_medoids
+from m3c_md.search.coarse_graining import _draw_sample, _lloyd, _means_seed, _seed, assign, k_means, k_medoids
 
 METHODS = [k_medoids, k_means]
 
@@ -296,3 +296,19 @@ class TestAssignWithoutNumba:
 
     def test_one_centre(self):
         assert assign([[0.0], [5.0]], [[2.0]]).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_a_centre_that_lost_its_points_goes_where_it_is_missed_most(side):
+    x = np.array([[0.0], [0.1], [0.2], [0.3], [side * 5.0]])
+    centers, squares = _lloyd(x, np.array([[0.1], [100.0]]), 20)
+    np.testing.assert_allclose(np.sort(centers.ravel()), np.sort([0.15, side * 5.0]))
+    assert squares == pytest.approx(0.15**2 * 2 + 0.05**2 * 2)
+
+
+def test_samples_have_no_point_twice():
+    x = np.random.default_rng(0).normal(size=(50, 2))
+    sample = _draw_sample(x, 40, 3, np.random.default_rng(1))
+    assert len(np.unique(sample)) == len(sample) == 40
+    assert (np.diff(sample) > 0).all()
+    np.testing.assert_array_equal(_draw_sample(x, 50, 3, np.random.default_rng(1)), np.arange(50))

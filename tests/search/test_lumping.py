@@ -258,3 +258,9 @@ class TestFlipsWithoutNumba:
         """Moving it would leave a state without any weight."""
         counts = np.array([[1.0, 5.0, 0.0], [5.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
         assert flip_to_metastability(counts, np.array([0, 1, 1]), 2).tolist() == [0, 1, 1]
+
+    def test_a_state_of_cells_that_were_never_visited_gets_one_that_was(self):
+        counts = np.array([[9.0, 1.0, 0.0], [1.0, 9.0, 0.0], [0.0, 0.0, 0.0]])
+        labels = flip_to_metastability(counts, np.array([0, 0, 1]), 2)
+        assert labels[0] != labels[1]
+        assert labels[2] == 1
