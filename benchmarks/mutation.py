@@ -49,6 +49,8 @@ RECORDS = ROOT / "benchmarks" / "results" / "mutation.json"
 EQUIVALENT = ROOT / "benchmarks" / "results" / "mutation_equivalent.json"
 ROOMS = ("m3c_md/optimize", "m3c_md/search")
 TESTS = ("tests/optimize", "tests/search", "tests/clustering")
+# Those that are run with loops as plain Python.
+PLAIN_TESTS = ("tests/optimize", "tests/search/test_lumping.py")
 COMPILED = "m3c_md/optimize/compiled_loops.py"
 # Modules whose tests have another name than theirs.
 OWN_TESTS = {
@@ -256,11 +258,12 @@ def tests_for(mutant: dict[str, Any], covered: dict[str, Any], budget: float, am
     lines = covered["lines"].get(mutant["path"], {})
     wanted, at_import = statement_lines((ROOT / mutant["path"]).read_text(), mutant["line"])
     names = {name for line, found in lines.items() if at_import or int(line) in wanted for name in found if name}
+    own = own_tests(mutant["path"])
     if at_import:  # classes and constants are looked at by tests that run nothing of the module
-        names |= {name for name in covered["seconds"] if name.startswith(RECORD_TESTS)}
+        files = {name: name.split("::")[0] for name in covered["seconds"]}
+        names |= {name for name, file in files.items() if file == RECORD_TESTS or Path(file).stem in own}
     if among:
         names = {name for name in names if name.split("::")[0] in among}
-    own = own_tests(mutant["path"])
     seconds = covered["seconds"]
     ranked = sorted(names, key=lambda name: (Path(name.split("::")[0]).stem not in own, seconds.get(name, 0.0), name))
     chosen, spent = [], 0.0
@@ -391,11 +394,15 @@ def prepare(copy: Path, wanted: set[str]) -> dict[str, dict[str, Any]]:
             shutil.copy(ROOT / path, copy / path)
     shutil.copytree(ROOT / "tests", copy / "tests", dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     maps = {}
-    for name, rooms, off in (("compiled", TESTS, "0"), ("plain", TESTS[:1], "1")):
+    for name, rooms, off in (("compiled", TESTS, "0"), ("plain", PLAIN_TESTS, "1")):
         if name in wanted:
-            files = {p.relative_to(ROOT).as_posix() for room in rooms for p in (ROOT / room).glob("test_*.py")}
+            files = {p.relative_to(ROOT).as_posix() for room in rooms for p in files_in(room)}
             maps[name] = up_to_date_map(copy / f"{name}.json", {file: digest(file) for file in files}, off)
     return maps
+
+
+def files_in(place: str) -> list[Path]:
+    return [ROOT / place] if place.endswith(".py") else sorted((ROOT / place).glob("test_*.py"))
 
 
 def up_to_date_map(target: Path, files: dict[str, str], jit_off: str) -> dict[str, Any]:
