@@ -115,3 +115,10 @@ def test_can_be_switched_off(monkeypatch):
         assert kernels.compiled() is not None
     finally:
         kernels.compiled.cache_clear()
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e12])
+def test_nearest_centres_do_not_depend_on_the_unit(unit):
+    rng = np.random.default_rng(0)
+    points, centers = rng.normal(size=(60, 2)), rng.normal(size=(5, 2))
+    np.testing.assert_array_equal(assign(unit * points, unit * centers), assign(points, centers))

@@ -322,3 +322,28 @@ class TestErrors:
                 patch.setattr(module, limit, -1.0)
                 with pytest.raises(SolverError, match="SCS ended with status 'optimal_inaccurate'"):
                     solve_relaxation(kernel, weights, 3, **setting)
+
+
+def test_points_that_coincide_need_no_features_of_their_own() -> None:
+    points = np.array([[0.0], [1.0], [0.0], [4.0], [1.0]])
+    first, second = kernel_features([points, points], 1.0)
+    assert first.shape == (5, 3)
+    np.testing.assert_allclose(first, second, atol=1e-12)
+
+
+@pytest.mark.parametrize("row_sums", [True, False])
+def test_as_many_states_as_windows(row_sums: bool) -> None:
+    """With shares of 1/N at most every window is a class of its own."""
+    kernel = joint_kernel([[[0.0], [0.5], [3.0]]], 1.0)
+    found = solve_relaxation(
+        kernel, [1 / 3] * 3, 3, regularization=0.01, min_share=0.01, max_share=1 / 3, row_sums=row_sums
+    )
+    np.testing.assert_allclose(found.relation, np.eye(3), atol=1e-5)
+
+
+def test_shares_may_enclose_the_fair_one_exactly() -> None:
+    kernel = joint_kernel([[[0.0], [0.1], [5.0], [5.1]]], 1.0)
+    found = solve_relaxation(kernel, [0.25] * 4, 2, regularization=0.01, min_share=0.5, max_share=0.5)
+    np.testing.assert_allclose(found.relation, np.kron(np.eye(2), np.ones((2, 2))), atol=1e-4)
+    assert found.lower_bound is not None
+    assert found.lower_bound == pytest.approx(found.value, rel=1e-4)

@@ -328,3 +328,14 @@ def test_derivative_along_a_line_is_slope_times_change(n_slices, length):
         slope = smoothed_losses(scores + length * change, labels, smoothing).slope
         actual = SmoothedLine(scores, change, labels, smoothing).slopes(length)
         np.testing.assert_allclose(actual, (slope * change).sum(axis=(0, 1)), atol=1e-10)
+
+
+@pytest.mark.parametrize("lead", [1.0, 2.0**21])
+def test_large_leads_leave_small_differences_alone(lead):
+    """Two rivals a quarter and less apart, in units of the smoothing, share the weight 5/8 to 3/8 at any height."""
+    smoothing = 2.0**-29
+    scores = np.array([[[0.0], [lead], [lead - smoothing / 4.0]]])
+    found = smoothed_losses(scores, np.array([0]), smoothing)
+    np.testing.assert_allclose(found.slope[0, :, 0], [-1.0, 0.625, 0.375], rtol=1e-9)
+    line = SmoothedLine(scores, np.array([[[0.0], [1.0], [0.0]]]), np.array([0]), smoothing)
+    np.testing.assert_allclose(line.slopes(0.0), 0.625, rtol=1e-9)

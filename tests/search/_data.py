@@ -47,6 +47,7 @@ def problem_of(
     regularization=3e-3,
     balance=(0.01, 0.99),
     reweight=False,
+    scale="none",
     n_coarse=12,
     max_iterations=100,
 ):
@@ -58,7 +59,7 @@ def problem_of(
         starts=starts,
         n_features=n_features,
         feature_kind="orthogonal",
-        scale="none",
+        scale=scale,
         reweight=reweight,
         n_coarse=n_coarse,
     )

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 from m3c_md.exceptions import InputError
-from m3c_md.search.coarse_graining import assign, k_means, k_medoids
+from m3c_md.search import coarse_graining
+from m3c_md.search.coarse_graining import _draw_sample, _lloyd, _means_seed, _seed, assign, k_means, k_medoids
 
 METHODS = [k_medoids, k_means]
 
@@ -245,3 +246,69 @@ class TestAssign:
     def test_shapes_are_checked(self):
         with pytest.raises(InputError, match=r"\(5, 2\).*\(3, 4\)"):
             assign(np.zeros((5, 2)), np.zeros((3, 4)))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_numbers_of_any_kind_will_do(method):
+    points = np.random.default_rng(0).integers(50, size=(60, 2))
+    expected = method(points.astype(np.float64), 4, np.random.default_rng(1))
+    for kind in (np.int16, np.float32, object):
+        found = method(points.astype(kind), 4, np.random.default_rng(1))
+        np.testing.assert_array_equal(found.centers, expected.centers)
+        assert found.centers.dtype == np.float64
+
+
+@pytest.mark.parametrize("far", [0, 2, 5])
+def test_seeds_go_where_the_distance_is(far):
+    """Of six points five are one: the other is drawn whatever its place and the random number, first or second."""
+    x = np.zeros((6, 1))
+    x[far] = 1.0
+    for seed in range(10):
+        medoids = _seed(cdist(x, x).astype(np.float32), np.ones(6, dtype=np.float32), 2, np.random.default_rng(seed))
+        means = _means_seed(x, 2, np.random.default_rng(seed))
+        for chosen in (medoids, means):
+            assert far in chosen
+            assert len(set(chosen.tolist())) == 2
+
+
+def test_heavy_points_are_seeds_more_often():
+    """The first medoid is drawn by weight, the second by weight times distance."""
+    x, weights = np.array([[0.0], [1.0], [2.0]]), np.array([1e-9, 1.0, 1e-9], dtype=np.float32)
+    distances = cdist(x, x).astype(np.float32)
+    for seed in range(10):
+        assert _seed(distances, weights, 2, np.random.default_rng(seed))[0] == 1
+
+
+class TestAssignWithoutNumba:
+    """The array code, which stands in where numba is missing."""
+
+    @pytest.fixture(autouse=True)
+    def _arrays(self, monkeypatch):
+        monkeypatch.setattr(coarse_graining, "compiled", lambda: None)
+
+    @pytest.mark.parametrize("origin", [0.0, 1e8])
+    def test_ties_go_to_the_lowest_and_far_from_the_origin_nothing_cancels(self, origin, monkeypatch):
+        monkeypatch.setattr(coarse_graining, "_BLOCK_ENTRIES", 64)
+        grid = np.array(list(itertools.product(range(6), repeat=2)), dtype=np.float64)
+        centers = np.array([[1.0, 1.0], [1.0, 3.0], [3.0, 1.0], [3.0, 3.0], [3.0, 3.0]])
+        expected = cdist(grid, centers, "sqeuclidean").argmin(axis=1)
+        np.testing.assert_array_equal(assign(grid + origin, centers + origin), expected)
+
+    def test_one_centre(self):
+        assert assign([[0.0], [5.0]], [[2.0]]).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_a_centre_that_lost_its_points_goes_where_it_is_missed_most(side):
+    x = np.array([[0.0], [0.1], [0.2], [0.3], [side * 5.0]])
+    centers, squares = _lloyd(x, np.array([[0.1], [100.0]]), 20)
+    np.testing.assert_allclose(np.sort(centers.ravel()), np.sort([0.15, side * 5.0]))
+    assert squares == pytest.approx(0.15**2 * 2 + 0.05**2 * 2)
+
+
+def test_samples_have_no_point_twice():
+    x = np.random.default_rng(0).normal(size=(50, 2))
+    sample = _draw_sample(x, 40, 3, np.random.default_rng(1))
+    assert len(np.unique(sample)) == len(sample) == 40
+    assert (np.diff(sample) > 0).all()
+    np.testing.assert_array_equal(_draw_sample(x, 50, 3, np.random.default_rng(1)), np.arange(50))

@@ -11,7 +11,7 @@ from m3c_md.matching import agreement
 from m3c_md.optimize.blocks import all_label_costs
 from m3c_md.optimize.labels import balanced_labels, class_bounds
 from m3c_md.optimize.large_margin import solve_large_margin
-from m3c_md.search.local_search import COARSEST_GAP, local_search
+from m3c_md.search.local_search import COARSEST_GAP, EMPTY_ROUNDS, local_search
 from m3c_md.search.windows import FeatureBlocks
 from tests.search._data import problem_of, switching
 
@@ -199,3 +199,16 @@ def test_windows_of_other_lengths(n_slices):
     assert end.converged
     assert (np.diff(end.trace) <= 1e-12).all()
     assert agreement(end.labels, truth) > 0.95
+
+
+def test_a_trial_that_has_lost_a_state_is_given_up(case):
+    """With so much regularisation every window is cheapest in one state; only a trial minds."""
+    problem, blocks, labels = case
+    settings = problem.settings
+    stiff = replace(settings, regularization=100.0)
+    trial = local_search(blocks, labels, stiff, max_iterations=30)
+    assert trial.iterations == EMPTY_ROUNDS
+    assert not trial.converged
+    states = np.bincount(all_label_costs(blocks, trial.rule).argmin(axis=1), minlength=settings.n_states)
+    assert states.min() == 0
+    assert local_search(blocks, labels, stiff, max_iterations=1).iterations == 1

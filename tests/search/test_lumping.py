@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from m3c_md.matching import agreement
+from m3c_md.search import lumping as module
 from m3c_md.search.lumping import best_lumpings, flip_to_metastability, lumped_metastability, pcca_microstates
 from m3c_md.search.microstates import Microstates, find_microstates
 from m3c_md.search.windows import windows_of_trajectories
@@ -212,3 +213,54 @@ class TestBestLumpings:
         cells = Microstates(np.arange(3.0)[:, None], np.arange(3), windows)
         for lumping in best_lumpings([cells], np.full(6, 1 / 6), np.ones(1), 3):
             assert agreement(lumping.windows, windows[0]) == 1.0
+
+
+class TestFlipsWithoutNumba:
+    """The array code, which stands in where numba is missing."""
+
+    @pytest.fixture(autouse=True)
+    def _arrays(self, monkeypatch):
+        monkeypatch.setattr(module, "compiled", lambda: None)
+
+    @pytest.mark.parametrize("seed", range(12))
+    def test_no_single_flip_helps_and_no_state_is_emptied(self, seed):
+        rng = np.random.default_rng(seed)
+        n_states = 2 + seed % 3
+        counts = random_counts(9, rng)
+        start = random_labels(9, n_states, rng)
+        before = start.copy()
+        labels = flip_to_metastability(counts, start, n_states)
+        np.testing.assert_array_equal(start, before)
+        assert len(np.unique(labels)) == n_states
+        reached = metastability_by_hand(counts, labels, n_states)
+        assert reached >= metastability_by_hand(counts, start, n_states) - 1e-12
+        for flipped in single_flips(labels, n_states):
+            assert metastability_by_hand(counts, flipped, n_states) <= reached + 1e-9
+
+    @pytest.mark.parametrize("seed", range(12))
+    def test_they_are_the_flips_of_the_compiled_loop(self, seed, monkeypatch):
+        rng = np.random.default_rng(100 + seed)
+        counts, start = random_counts(12, rng), random_labels(12, 3, rng)
+        labels = flip_to_metastability(counts, start, 3)
+        monkeypatch.undo()
+        np.testing.assert_array_equal(labels, flip_to_metastability(counts, start, 3))
+
+    def test_cells_that_were_never_visited_stay_where_they_are(self):
+        counts, blocks = block_chain([3, 3], np.random.default_rng(0))
+        padded = np.zeros((8, 8))
+        padded[1:7, 1:7] = counts
+        start = np.array([0, *blocks, 1])
+        start[[1, 6]] = start[[6, 1]]
+        labels = flip_to_metastability(padded, start, 2)
+        np.testing.assert_array_equal(labels, [0, *blocks, 1])
+
+    def test_a_state_whose_other_cells_were_never_visited_keeps_the_one_that_was(self):
+        """Moving it would leave a state without any weight."""
+        counts = np.array([[1.0, 5.0, 0.0], [5.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
+        assert flip_to_metastability(counts, np.array([0, 1, 1]), 2).tolist() == [0, 1, 1]
+
+    def test_a_state_of_cells_that_were_never_visited_gets_one_that_was(self):
+        counts = np.array([[9.0, 1.0, 0.0], [1.0, 9.0, 0.0], [0.0, 0.0, 0.0]])
+        labels = flip_to_metastability(counts, np.array([0, 0, 1]), 2)
+        assert labels[0] != labels[1]
+        assert labels[2] == 1

@@ -124,3 +124,13 @@ class TestPrepareProblem:
         features = scaled.feature_map(2.0)(points)
         expected = gaussian_kernel(points / scaled.scale, points / scaled.scale, 2.0)
         np.testing.assert_allclose(features @ features.T, expected, atol=0.06)
+
+
+def test_default_bandwidths_leave_no_gap():
+    """From a fraction of the extent of the data to twice that, neighbours nearer than a factor 1.5."""
+    factors = np.array(BANDWIDTH_FACTORS)
+    ratios = factors[1:] / factors[:-1]
+    assert (ratios > 1.0).all()
+    assert (ratios < 1.5).all()
+    assert 1.0 in factors
+    assert factors[0] < 0.2 < 1.9 < factors[-1]

@@ -198,3 +198,14 @@ class TestRelaxation:
         done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert done.stdout.strip() == "[1, 0]"
+
+    @pytest.mark.parametrize("name", ["relaxation", "relaxation-literal"])
+    def test_units_of_the_columns_do_not_matter(self, name):
+        """With scaled columns coarse windows live in scaled units, and the map of the features in those of the data."""
+        trajectories, wells = switching([300, 200], np.random.default_rng(0))
+        labels = []
+        for units in (np.array([1.0, 1.0]), np.array([1e-3, 50.0])):
+            problem = problem_of([x * units for x in trajectories], 3, starts=(name,), scale="standard")
+            labels.append(labels_of(name, problem, bandwidth=0.7)[0])
+        assert agreement(*labels) == 1.0
+        assert agreement(labels[0], np.concatenate(wells)[problem.data.windows[0]]) > 0.9

@@ -1,0 +1,75 @@
+"""Judging candidates: by their states first, then by their score; and what becomes of each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from m3c_md.optimize.blocks import Rule
+from m3c_md.search.local_search import LocalOptimum, SearchSettings
+from m3c_md.search.selection import (
+    Candidate,
+    Standing,
+    class_averaged,
+    close_rival,
+    metastability_of,
+    nothing_left,
+)
+
+SETTINGS = SearchSettings(2, 1e-3, (0.1, 0.9))
+N_WINDOWS = 100
+
+
+def candidate(smallest=0.4, labels=None, *, score=1.0, n_windows=N_WINDOWS, **more):
+    labels = np.arange(N_WINDOWS) % 2 if labels is None else labels
+    optimum = LocalOptimum(Rule(np.zeros((2, 1)), np.zeros(2)), labels, score, score, 1, True, (score,))
+    return Candidate("start", 1.0, optimum, score, np.array([1.0 - smallest, smallest]), 1.5, n_windows, **more)
+
+
+@pytest.mark.parametrize(
+    ("smallest", "standing"),
+    [
+        (0.0, Standing.DEGENERATE),
+        (0.999 * SETTINGS.floor, Standing.DEGENERATE),
+        (1.001 * SETTINGS.floor, Standing.RARE),
+        (0.999 * SETTINGS.guard, Standing.RARE),
+        (SETTINGS.guard, Standing.FINE),
+        (0.5, Standing.FINE),
+    ],
+)
+def test_standing_depends_on_the_smallest_state(smallest, standing):
+    assert candidate(smallest).standing(SETTINGS, N_WINDOWS) == standing
+    # On a sample half as many will do, but none at all will never do.
+    assert candidate(0.5 * smallest, n_windows=50).standing(SETTINGS, N_WINDOWS) == standing
+
+
+def test_a_state_without_frames_is_degenerate_even_where_none_are_asked_for():
+    assert candidate(0.0).standing(SearchSettings(2, 1e-3, (0.0, 1.0)), N_WINDOWS) == Standing.DEGENERATE
+
+
+def test_class_average_by_hand():
+    assert class_averaged(np.array([0.2, 0.3]), np.array([0.4, 0.6])) == pytest.approx(0.5)
+    assert class_averaged(np.array([0.2, 0.0]), np.array([1.0, 0.0])) == np.inf
+
+
+def test_metastability_is_the_trace_of_the_reversible_chain():
+    """Counts [[6, 1], [3, 2]] symmetrise to [[12, 4], [4, 4]]: 12/16 + 4/8."""
+    assert metastability_of(np.array([[6.0, 1.0], [3.0, 2.0]])) == pytest.approx(0.75 + 0.5)
+    assert metastability_of(np.array([[1.0, 0.0], [0.0, 0.0]])) == 1.0  # a state that is never visited adds nothing
+
+
+def test_close_rival_is_a_different_finalist_of_nearly_the_same_score():
+    other = (np.arange(N_WINDOWS) < 50).astype(int)
+    winner = candidate(fate="winner")
+    rival = candidate(labels=other, score=1.1, fate="finalist")
+    assert close_rival([winner, rival], 0.1001) is rival
+    assert close_rival([winner, rival], 0.0999) is None
+    assert close_rival([winner, candidate(score=1.0, fate="finalist")], 0.1) is None  # the same decomposition
+    assert close_rival([winner, candidate(labels=other, score=1.0, fate="dropped")], 0.1) is None
+    assert close_rival([winner, candidate(score=1.0, fate="finalist"), rival], 0.2) is rival
+
+
+def test_error_names_the_best_of_the_degenerate_and_its_smallest_state():
+    message = str(nothing_left([candidate(0.02, score=3.0), candidate(0.03, score=2.0)], SETTINGS))
+    assert "all 2 candidates" in message
+    assert "state 1 of 2, with 3.00%" in message
