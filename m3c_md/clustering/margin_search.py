@@ -35,8 +35,9 @@ from m3c_md.inputs import (
 from m3c_md.optimize.feature_map import FeatureKind
 from m3c_md.optimize.labels import class_bounds
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
-from m3c_md.search.candidates import SEARCHED, STREAMED, Failure, failed_starts
+from m3c_md.search.candidates import SEARCHED, STREAMED
 from m3c_md.search.cluster import ClusterSource, check_client, current_client, is_dask, spread
+from m3c_md.search.failures import Failure, failed_starts
 from m3c_md.search.journal import fingerprint
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.lost_states import search_until_populated

@@ -9,45 +9,37 @@ seconds, and only the last ones grow with the data.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import get_args
-from zlib import crc32
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from m3c_md.exceptions import InputError, SolverError
-from m3c_md.matching import agreement
-from m3c_md.optimize.blocks import Blocks, Rule, all_label_costs, class_sums
+from m3c_md.optimize.blocks import Blocks, all_label_costs, class_sums
 from m3c_md.optimize.labels import balanced_labels, class_bounds
 from m3c_md.optimize.least_squares import least_squares_rule, second_moments
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
 from m3c_md.search.bandwidth_choice import widest_first
+from m3c_md.search.failures import Failure, all_failed, excused
 from m3c_md.search.journal import Journal, NoJournal
 from m3c_md.search.local_search import SearchSettings, local_search
 from m3c_md.search.polish import polish_on_all_data
-from m3c_md.search.problem import BandwidthStart, SearchProblem
+from m3c_md.search.problem import SearchProblem
 from m3c_md.search.selection import (
-    SAME_DECOMPOSITION,
     Candidate,
     Selection,
     Standing,
-    agree,
     choose,
     frame_populations,
     judge,
     nothing_left,
     ranked,
 )
-from m3c_md.search.starts import bandwidth_start, shared_starts
+from m3c_md.search.trials import Start, Trial, Trials, continued, first_trials, last_resort, scouting, sweep
 from m3c_md.search.windows import FeatureBlocks, equally_spaced
 from m3c_md.workers import deaf_workers
 
 IntArray = NDArray[np.intp]
 Report = Callable[[float], object]
-Start = str | IntArray
-Trials = dict[float, list["Trial"]]
 
 # (windows, candidates that go on): all candidates meet the first sample, the survivors the next, ...
 RUNGS = ((2000, 6), (6000, 3), (20_000, 2))
@@ -55,46 +47,13 @@ RUNGS = ((2000, 6), (6000, 3), (20_000, 2))
 STREAMED = RUNGS[-1][0]
 # Windows that a search keeps in memory: kinetics are estimated from all of them.
 SEARCHED = 100_000
-# Bandwidths at which all starts are tried, and decompositions that then meet the other bandwidths.
-N_SCOUTS = 2
-N_DECOMPOSITIONS = 3
-# Starts that meet the other bandwidths where all scouts are degenerate.
-N_LAST_RESORT = 2
-# A decomposition that scores worse than the best by more than this factor is not tried at other bandwidths.
-HOPELESS = 1.3
 # Accuracy of the large-margin problem for a candidate that may still be dropped.
 TRIAL_GAP = 1e-2
 # Down to this gap features in single precision will do: their rounding moves objectives by a millionth.
 SINGLE_PRECISION_GAP = 5e-5
-# Start labels that agree on this share of the windows are one start.
-SAME_START = 0.98
 TRIAL_ITERATIONS = 30
 # Where all features are in memory, a winner is brought to this gap or the one asked for, whichever is smaller.
 IN_MEMORY_GAP = 1e-4
-# Kinetics are estimated from at most this many windows: a small sample would miss the rare transitions.
-KINETIC_WINDOWS = 10_000
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One candidate to be optimised: from labels, or from the rule it reached before.
-
-    ``twins`` are other starts whose labels are nearly the same: what is found for one is found for all.
-    """
-
-    start: str
-    labels: IntArray | None = None
-    rule: Rule | None = None
-    twins: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A start, or a candidate that came of it, on which a solver failed; ``bandwidth`` is None for all of them."""
-
-    start: str
-    bandwidth: float | None
-    error: SolverError | InputError
 
 
 def search(
@@ -147,7 +106,7 @@ def search(
     """
     sizes = _rung_sizes(problem.data.n_windows, halving, problem.everything is not None)
     scouts = scouting(bandwidths) if halving else bandwidths
-    trials = _first_trials(problem, scouts, starts, sizes[0][0], seed, failures)
+    trials = first_trials(problem, scouts, starts, sizes[0][0], seed, failures)
     journal = NoJournal() if journal is None else journal
     # The search may come again with labels held closer to balance: steps are told apart by that.
     balance = f"balance {problem.settings.balance[0]:.6g}{' held' if problem.settings.hold_labels else ''}"
@@ -166,11 +125,11 @@ def search(
 
     candidates = optimise(trials, sizes[0][0], "scouts", 0.05, 0.5)
     if not candidates:
-        raise _all_failed(failures)
+        raise all_failed(failures)
     if len(scouts) < len(bandwidths):
-        others = _sweep(problem, candidates, bandwidths)
+        others = sweep(problem, candidates, bandwidths)
         if not others:
-            others = _last_resort(candidates, trials, [width for width in bandwidths if width not in scouts])
+            others = last_resort(candidates, trials, [width for width in bandwidths if width not in scouts])
         candidates += optimise(others, sizes[0][0], "sweep", 0.5, 0.7)
 
     def best_first(some: list[Candidate]) -> list[Candidate]:
@@ -180,7 +139,7 @@ def search(
     alive, ended = choose(problem, best_first(candidates), sizes[0][1])
     for rung, (n_windows, n_keep) in enumerate(sizes[1:]):
         begin, end = (0.7 + 0.2 * (rung + i) / (len(sizes) - 1) for i in (0, 1))
-        further = optimise(_continued(alive), n_windows, f"{n_windows} windows", begin, end)
+        further = optimise(continued(alive), n_windows, f"{n_windows} windows", begin, end)
         arrived = {(c.start, c.bandwidth) for c in further}
         lost = [replace(c, fate=f"failed: {n_windows} windows") for c in alive if (c.start, c.bandwidth) not in arrived]
         alive, out = choose(problem, best_first(further), n_keep)
@@ -210,132 +169,6 @@ def _rung_sizes(n_windows: int, halving: bool, streamed: bool) -> list[tuple[int
     smaller = [(size, keep) for size, keep in RUNGS if 2 * size <= n_windows]
     keep = RUNGS[len(smaller)][1] if len(smaller) < len(RUNGS) else 1
     return [*smaller, (n_windows, keep)]
-
-
-def scouting(bandwidths: Sequence[float]) -> list[float]:
-    """Some bandwidths from the lower and middle part of the grid, where solutions differ most."""
-    if len(bandwidths) <= N_SCOUTS:
-        return list(bandwidths)
-    places = np.linspace(1, 0.6 * (len(bandwidths) - 1), N_SCOUTS).round().astype(int)
-    return [bandwidths[place] for place in sorted(set(places.tolist()))]
-
-
-def _stream(seed: int, *names: str | float) -> np.random.Generator:
-    """Generator of its own for a start (at a bandwidth): the same whatever else is tried, and in which order."""
-    return np.random.default_rng([seed, *(crc32(str(name).encode()) for name in names)])
-
-
-@contextmanager
-def _excused(failures: list[Failure] | None, bandwidth: float | None, *starts: str) -> Iterator[None]:
-    """Put a failure in the list instead of letting it end the search, if there is a list."""
-    try:
-        yield
-    except (SolverError, InputError) as error:
-        if failures is None:
-            raise
-        failures += [Failure(start, bandwidth, error) for start in starts]
-
-
-def failed_starts(failures: Sequence[Failure]) -> list[str]:
-    """Say for every start that failed where and why, the same only once."""
-    told: list[str] = []
-    for start in dict.fromkeys(failure.start for failure in failures):
-        own = [failure for failure in failures if failure.start == start]
-        widths = sorted({failure.bandwidth for failure in own if failure.bandwidth is not None})
-        where = f" at bandwidth {', '.join(f'{width:.3g}' for width in widths)}" if widths else ""
-        told.append(f"start {start!r} failed{where} ({str(own[0].error).rstrip('.')})")
-    return told
-
-
-def _all_failed(failures: list[Failure] | None) -> SolverError | InputError:
-    """Error for a search of which nothing is left; input that no start can use is an error of the input."""
-    assert failures, "nothing is left only where something failed"
-    if all(isinstance(failure.error, InputError) for failure in failures):
-        return failures[0].error
-    reasons = "; ".join(failed_starts(failures))
-    return SolverError(f"no candidate of the search is left: {reasons}. Add other starts, or use other bandwidths.")
-
-
-def _first_trials(
-    problem: SearchProblem,
-    bandwidths: Sequence[float],
-    starts: Sequence[Start],
-    n_windows: int,
-    seed: int,
-    failures: list[Failure] | None,
-) -> Trials:
-    """Start labels of every candidate on the first sample."""
-    chosen = equally_spaced(problem.data.n_windows, n_windows)
-    wide = np.union1d(chosen, equally_spaced(problem.data.n_windows, KINETIC_WINDOWS))
-    trials: Trials = {bandwidth: [] for bandwidth in bandwidths}
-    for number, start in enumerate(starts):
-        if isinstance(start, str) and start in get_args(BandwidthStart):
-            for bandwidth in bandwidths:
-                rng = _stream(seed, start, bandwidth)
-                with _excused(failures, bandwidth, start):
-                    labels = bandwidth_start(start, problem, bandwidth, wide, rng)  # type: ignore[arg-type]
-                    _add(trials[bandwidth], start, labels[np.searchsorted(wide, chosen)])
-            continue
-        name, shared = f"labels {number}", [] if isinstance(start, str) else [start]
-        if isinstance(start, str):
-            name = start
-            with _excused(failures, None, start):
-                shared = shared_starts(start, problem, _stream(seed, start))  # type: ignore[arg-type]
-        for place, labels in enumerate(shared):
-            for bandwidth in bandwidths:
-                _add(trials[bandwidth], name if place == 0 else f"{name} {place + 1}", labels[chosen])
-    return trials
-
-
-def _add(trials: list[Trial], name: str, labels: IntArray) -> None:
-    """Add a trial, or a twin to one that starts from nearly the same labels and would end at the same optimum."""
-    for place, other in enumerate(trials):
-        if other.labels is not None and agreement(labels, other.labels) >= SAME_START:
-            trials[place] = replace(other, twins=(*other.twins, name))
-            return
-    trials.append(Trial(name, labels=labels))
-
-
-def _sweep(problem: SearchProblem, scouted: list[Candidate], bandwidths: Sequence[float]) -> Trials:
-    """Carry the best clearly different decompositions that the scouts found, if any, to all other bandwidths."""
-    found: list[Candidate] = []
-    for candidate in ranked(problem, scouted):
-        known = any(agree(candidate, other, SAME_DECOMPOSITION) for other in found)
-        hopeless = bool(found) and candidate.score > HOPELESS * found[0].score
-        degenerate = candidate.standing(problem.settings, problem.n_windows) == Standing.DEGENERATE
-        if not (known or hopeless or degenerate):
-            found.append(candidate)
-    if not found:
-        return {}
-    tried = {(c.start, c.bandwidth) for c in scouted}
-    return {
-        bandwidth: [
-            Trial(c.start, labels=c.optimum.labels)
-            for c in found[:N_DECOMPOSITIONS]
-            if (c.start, bandwidth) not in tried
-        ]
-        for bandwidth in bandwidths
-    }
-
-
-def _last_resort(scouted: list[Candidate], trials: Trials, bandwidths: Sequence[float]) -> Trials:
-    """Where all scouts are degenerate: the starts that came closest to an honest solution, at all other bandwidths."""
-    closest = list(dict.fromkeys(c.start for c in sorted(scouted, key=lambda c: -c.populations.min())))
-    known = {
-        name: replace(trial, start=name, twins=())
-        for group in trials.values()
-        for trial in group
-        for name in (trial.start, *trial.twins)
-    }
-    return {bandwidth: [known[start] for start in closest[:N_LAST_RESORT]] for bandwidth in bandwidths}
-
-
-def _continued(candidates: list[Candidate]) -> Trials:
-    """Trials that go on from the rules that the candidates have reached."""
-    trials: Trials = {}
-    for candidate in candidates:
-        trials.setdefault(candidate.bandwidth, []).append(Trial(candidate.start, rule=candidate.optimum.rule))
-    return trials
 
 
 def _optimise(
@@ -400,7 +233,7 @@ def _optimise_bandwidth(
         fitted = _fitted(blocks, settings)
         moments = None
         for trial in trials:
-            with _excused(failures, bandwidth, trial.start, *trial.twins):
+            with excused(failures, bandwidth, trial.start, *trial.twins):
                 labels = _balanced_start(fitted, trial, len(chosen), settings)
                 rule = trial.rule
                 if rule is None:
@@ -456,7 +289,7 @@ def _finish(
             break
         others = [c for c in others if c is not candidate]
         done: list[Candidate] = []
-        with _excused(failures, candidate.bandwidth, candidate.start):
+        with excused(failures, candidate.bandwidth, candidate.start):
             done.append(polish(candidate))
         if not done:
             others.append(replace(candidate, fate="failed: at full accuracy"))
@@ -471,7 +304,7 @@ def _finish(
     if rare:
         return [replace(rare[0], fate="winner"), *rare[1:], *others]
     if any(c.fate.startswith("failed") for c in others):
-        raise _all_failed(failures)
+        raise all_failed(failures)
     raise nothing_left(others, settings)
 
 

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from m3c_md.exceptions import DegenerateSolutionError
-from m3c_md.search.candidates import Failure, Start, failed_starts, scouting, search
+from m3c_md.search.candidates import search
+from m3c_md.search.failures import Failure, failed_starts
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.problem import SearchProblem
 from m3c_md.search.selection import Candidate
+from m3c_md.search.trials import Start, scouting
 
 # Lower bounds on the labels tried in turn when every candidate has lost a state. Rarer states: if they leave so many
 # windows to a state, and nobody asked for states much larger than by default. Tighter ones, as shares of 1/κ.

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from m3c_md.exceptions import InputError
 from m3c_md.optimize import rounding as module
-from m3c_md.optimize.rounding import round_relation
+from m3c_md.optimize.rounding import _inner_simplex_memberships, round_relation
 
 METHODS = ["inner_simplex", "pcca"]
 
@@ -212,3 +212,11 @@ def test_unusable_input_is_named(relation: Any, n_states: int, weights: Any, mes
 def test_unknown_method_is_named() -> None:
     with pytest.raises(InputError, match="'kmeans'"):
         round_relation(np.eye(3), 2, method="kmeans")  # type: ignore[arg-type]
+
+
+def test_vertices_are_far_from_the_origin_whatever_their_signs():
+    """A point half way between two vertices is half of each, also where all of its coordinates are negative."""
+    vectors = np.array([[1.0, 2.0, -2.1], [1.0, -2.1, 2.0], [1.0, -2.0, -2.0], [1.0, -0.05, -0.05]])
+    memberships = _inner_simplex_memberships(vectors)
+    np.testing.assert_allclose(np.sort(memberships[:3], axis=1), [[0.0, 0.0, 1.0]] * 3, atol=1e-12)
+    np.testing.assert_allclose(np.sort(memberships[3]), [0.0, 0.5, 0.5], atol=1e-12)

@@ -17,10 +17,12 @@ from m3c_md.optimize.labels import balanced_labels, class_bounds
 from m3c_md.optimize.large_margin import solve_large_margin
 from m3c_md.optimize.window_loss import window_losses
 from m3c_md.search import candidates as candidates_module
+from m3c_md.search import trials as trials_module
 from m3c_md.search.candidates import search
 from m3c_md.search.local_search import local_search
 from m3c_md.search.selection import Standing, frame_populations, judge, score
 from m3c_md.search.starts import shared_starts
+from m3c_md.search.trials import N_SCOUTS
 from m3c_md.search.windows import FeatureBlocks, windows_of_trajectories
 from tests.search._data import problem_of, slow_and_wide, switching
 
@@ -128,7 +130,7 @@ class TestHalving:
         found = run(problem, grid, (truth, "random"))
         tried = {name: sorted(c.bandwidth for c in found if c.start == name) for name in ("labels 0", "random")}
         assert tried["labels 0"] == sorted(grid)
-        assert len(tried["random"]) == candidates_module.N_SCOUTS
+        assert len(tried["random"]) == N_SCOUTS
 
     def test_same_winner_as_without(self, wells_case, rungs):
         problem, _ = wells_case
@@ -256,7 +258,7 @@ class TestReproducibility:
         problem, _ = wells_case
         drawn = []
         monkeypatch.setattr(
-            candidates_module, "shared_starts", lambda *given: drawn.append(shared_starts(*given)) or drawn[-1]
+            trials_module, "shared_starts", lambda *given: drawn.append(shared_starts(*given)) or drawn[-1]
         )
         for starts in (("random", "kinetic"), ("kinetic", "random")):
             search(problem, (3.0,), starts, selection="objective", seed=0)

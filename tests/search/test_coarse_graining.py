@@ -301,7 +301,8 @@ class TestAssignWithoutNumba:
 @pytest.mark.parametrize("side", [-1.0, 1.0])
 def test_a_centre_that_lost_its_points_goes_where_it_is_missed_most(side):
     x = np.array([[0.0], [0.1], [0.2], [0.3], [side * 5.0]])
-    centers, squares = _lloyd(x, np.array([[0.1], [100.0]]), 20)
+    centers, squares, converged = _lloyd(x, np.array([[0.1], [100.0]]), 20)
+    assert converged
     np.testing.assert_allclose(np.sort(centers.ravel()), np.sort([0.15, side * 5.0]))
     assert squares == pytest.approx(0.15**2 * 2 + 0.05**2 * 2)
 

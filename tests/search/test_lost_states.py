@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from m3c_md.exceptions import DegenerateSolutionError
+from m3c_md.search import lost_states
 from m3c_md.search.local_search import SearchSettings
-from m3c_md.search.lost_states import FEWEST_WINDOWS, LARGEST_LOOSENED, RARER_BALANCE, _other_settings
+from m3c_md.search.lost_states import (
+    FEWEST_WINDOWS,
+    LARGEST_LOOSENED,
+    RARER_BALANCE,
+    _other_settings,
+    search_until_populated,
+)
 
 
 def settings_of(lower, n_states=3, **more):
@@ -73,3 +84,67 @@ def test_floor_lies_below_the_guard(lower, least, guard):
     assert settings.guard == guard
     assert 0.5 * guard <= settings.floor < guard
     assert settings_of(0.001).floor == 0.5 * 0.001  # a slack in units of one would leave nothing of so rare a state
+
+
+@dataclass(frozen=True)
+class Problem:
+    """As much of a problem as it takes to choose other settings: a million pairs."""
+
+    settings: SearchSettings
+    n_windows: int = 10**6
+
+    @property
+    def data(self):
+        return SimpleNamespace(windows=np.zeros((2, 5)))
+
+
+class TestWhichAnswerIsTaken:
+    """The search itself is replaced: who answers what is known."""
+
+    def run(self, monkeypatch, answers, n_states=3):
+        """``answers``: kind of settings -> Q of the winner, or nothing where all candidates are degenerate."""
+        settings = settings_of(0.01, n_states)
+        problem = Problem(settings)
+        tried = []
+
+        def search(problem, bandwidths, starts, **options):
+            kind = "asked" if problem.settings == settings else kinds(settings, [problem.settings])[0]
+            tried.append((kind, len(bandwidths)))
+            name = kind if isinstance(kind, str) else kind[0]
+            answer = answers.get(kind, answers.get(name))
+            if answer is None:
+                raise DegenerateSolutionError("nothing left")
+            # The winner comes first; what the losers have does not count.
+            return [SimpleNamespace(metastability=q) for q in (answer, 0.0, float(n_states))]
+
+        monkeypatch.setattr(lost_states, "search", search)
+        widths = tuple(2.0**j for j in range(8))
+        found, used, _ = search_until_populated(problem, widths, ("kinetic",))
+        return found[0].metastability, kinds(settings, [used])[0][0] if used != settings else "asked", tried
+
+    def test_what_was_asked_for_needs_no_other(self, monkeypatch):
+        assert self.run(monkeypatch, {"asked": 2.0}) == (2.0, "asked", [("asked", 8)])
+
+    def test_a_clearly_metastable_answer_ends_the_search(self, monkeypatch):
+        quality, kind, tried = self.run(monkeypatch, {"rarer": 2.9})
+        assert (quality, kind, len(tried)) == (2.9, "rarer", 2)
+
+    def test_of_doubtful_answers_the_most_metastable_is_taken(self, monkeypatch):
+        answers = {("rarer", RARER_BALANCE[0]): 1.4, ("rarer", RARER_BALANCE[1]): 1.2, "held": 1.7, "tighter": 2.4}
+        quality, kind, tried = self.run(monkeypatch, answers)
+        assert (quality, kind) == (1.7, "held")
+        assert "tighter" not in [name[0] for name, _ in tried], (
+            "labels are pushed about only where nothing else is left"
+        )
+        assert self.run(monkeypatch, {**answers, "held": 1.3})[:2] == (1.4, "rarer")
+
+    def test_closer_balance_is_for_where_nothing_else_is_left(self, monkeypatch):
+        quality, kind, tried = self.run(monkeypatch, {"tighter": 1.1})
+        assert (quality, kind) == (1.1, "tighter")
+        # Overlapping states deserve no long search; rare ones do.
+        sizes = {name[0]: n for name, n in tried[1:]}
+        assert sizes["rarer"] == 8 > sizes["held"] == sizes["tighter"]
+
+    def test_where_nothing_helps_the_first_error_is_raised(self, monkeypatch):
+        with pytest.raises(DegenerateSolutionError, match="nothing left"):
+            self.run(monkeypatch, {})

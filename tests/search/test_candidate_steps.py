@@ -1,0 +1,115 @@
+"""Steps of a search, each by itself: sizes of samples, limits of trials, balanced starts, who wins in the end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from m3c_md.exceptions import DegenerateSolutionError
+from m3c_md.search import candidates as candidates_module
+from m3c_md.search.candidates import RUNGS, TRIAL_GAP, _balanced_start, _finish, _optimise_bandwidth, _rung_sizes
+from m3c_md.search.local_search import SearchSettings
+from m3c_md.search.trials import Trial
+from tests.search._data import problem_of, switching
+from tests.search.test_trials import N_WINDOWS, candidate
+
+FINE, RARE, EMPTY = (0.3, 0.3, 0.4), (0.5, 0.494, 0.006), (0.5, 0.5, 0.0)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    trajectories, _ = switching([200, 200, 200], np.random.default_rng(0), spread=1.2)
+    found = problem_of(trajectories, 3, n_features=20)
+    # A state of 0.5 to 1 % of the frames is rare, and better than none.
+    return replace(found, settings=replace(found.settings, balance=(0.01, 0.99), least_population=None))
+
+
+class TestRungs:
+    def test_a_stream_ends_with_a_sample_others_with_all_windows(self):
+        assert _rung_sizes(10**6, True, True) == list(RUNGS)
+        assert _rung_sizes(10**6, True, False) == [*RUNGS, (10**6, 1)]
+
+    def test_no_sample_of_more_than_half_of_the_windows(self):
+        for n_windows in (500, 2 * RUNGS[0][0] - 1, 2 * RUNGS[0][0], 2 * RUNGS[1][0] + 1):
+            *samples, last = _rung_sizes(n_windows, True, False)
+            assert last[0] == n_windows
+            assert [size for size, _ in samples] == [size for size, _ in RUNGS if 2 * size <= n_windows]
+            assert last[1] == RUNGS[len(samples)][1]
+
+    def test_without_halving_all_go_to_the_end(self):
+        ((size, keep),) = _rung_sizes(12_345, False, False)
+        assert size == 12_345
+        assert keep > 10_000
+
+
+def test_trials_are_cut_short_and_the_others_are_not(problem, monkeypatch):
+    monkeypatch.setattr(candidates_module, "TRIAL_ITERATIONS", 1)
+    rng = np.random.default_rng(0)
+    chosen, start = np.arange(N_WINDOWS), [Trial("random", rng.permutation(N_WINDOWS) % 3)]
+    (trial,), _ = _optimise_bandwidth(problem, 2.0, start, chosen, "objective", TRIAL_GAP)
+    (whole,), _ = _optimise_bandwidth(problem, 2.0, start, chosen, "objective", 0.5 * TRIAL_GAP)
+    assert trial.optimum.iterations == 1 < whole.optimum.iterations
+    assert whole.optimum.converged
+
+
+class TestBalancedStart:
+    def settings(self, lower, upper=0.99):
+        return SearchSettings(3, 1e-3, (lower, upper))
+
+    def test_labels_within_the_bounds_stay(self):
+        labels = np.repeat([0, 1, 2], [10, 30, 60])
+        assert _balanced_start([], Trial("", labels), 100, self.settings(0.1, 0.6)) is labels
+
+    @pytest.mark.parametrize(("lower", "upper", "n_moved"), [(0.15, 0.99, 5), (0.05, 0.5, 10)])
+    def test_others_are_moved_no_more_than_needed(self, lower, upper, n_moved):
+        labels = np.repeat([0, 1, 2], [10, 30, 60])
+        moved = _balanced_start([], Trial("", labels), 100, self.settings(lower, upper))
+        counts = np.bincount(moved, minlength=3)
+        assert lower * 100 <= counts.min() <= counts.max() <= upper * 100
+        assert np.count_nonzero(moved != labels) == n_moved
+
+
+class TestFinish:
+    def finish(self, problem, alive, ended, ends):
+        """Polishing gives every start the populations in ``ends``; returns candidates and who was polished."""
+        polished = []
+
+        def polish(one):
+            polished.append(one.start)
+            return replace(one, populations=np.array(ends[one.start]))
+
+        return _finish(problem, alive, ended, polish, None), polished
+
+    def test_the_first_that_keeps_its_states_wins(self, problem):
+        alive = [candidate(name, 1.0, 0.1) for name in "abc"]
+        found, polished = self.finish(problem, alive, [], {"a": EMPTY, "b": FINE})
+        assert polished == ["a", "b"]
+        assert [(c.start, c.fate) for c in found[:1]] == [("b", "winner")]
+        assert {c.start: c.fate for c in found}["a"] == "degenerate: at full accuracy"
+
+    def test_a_rare_state_is_kept_where_none_is_better(self, problem):
+        alive = [candidate("a", 1.0, 0.1), candidate("b", 1.0, 0.2, populations=RARE)]
+        found, polished = self.finish(problem, alive, [], {"a": RARE})
+        assert polished == ["a"], "another rare one is not polished in its place"
+        assert [(c.start, c.fate) for c in found] == [("a", "winner"), ("b", "finalist")]
+
+    def test_a_rare_state_gives_way_to_one_that_is_not(self, problem):
+        alive = [candidate("a", 1.0, 0.1), candidate("b", 1.0, 0.2)]
+        found, _ = self.finish(problem, alive, [], {"a": RARE, "b": FINE})
+        assert [(c.start, c.fate) for c in found] == [("b", "winner"), ("a", "finalist")]
+
+    def test_those_dropped_for_their_score_come_last(self, problem):
+        dropped = [
+            replace(candidate(name, 1.0, score), fate="dropped: score") for name, score in (("c", 0.4), ("d", 0.3))
+        ]
+        ended = [*dropped, replace(candidate("e", 1.0, 0.1), fate="same as a")]
+        found, polished = self.finish(problem, [candidate("a", 1.0, 0.1)], ended, {"a": EMPTY, "d": FINE})
+        assert polished == ["a", "d"]
+        assert found[0].start == "d"
+        assert sorted(c.start for c in found) == ["a", "c", "d", "e"]
+
+    def test_where_all_lose_a_state_that_is_an_error(self, problem):
+        with pytest.raises(DegenerateSolutionError):
+            self.finish(problem, [candidate("a", 1.0, 0.1)], [], {"a": EMPTY})
