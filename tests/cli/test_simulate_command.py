@@ -289,7 +289,9 @@ def test_ctrl_c_in_a_terminal_ends_all_processes_without_a_traceback(tmp_path):
     """A terminal sends the signal to the whole group: to the command and to its workers."""
     pytest.importorskip("openmm")
     program = (
-        "import sys, dataclasses\nfrom m3c_md.cli import main\nfrom m3c_md.data.dynamics import DEFAULTS\n"
+        # Tests that a shell started in the background ignore the signal.
+        "import sys, dataclasses, signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from m3c_md.cli import main\nfrom m3c_md.data.dynamics import DEFAULTS\n"
         "if __name__ == '__main__':\n"
         "    DEFAULTS['alanine-dipeptide'] = dataclasses.replace(\n"
         "        DEFAULTS['alanine-dipeptide'], equilibration_frames=1, chunk_frames=2, steps_per_frame=50)\n"

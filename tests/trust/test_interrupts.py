@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +31,8 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs signals")
 
 PATIENCE = 120.0
 N_FILES = 300
+# A shell that starts the tests in the background has them, and all that they start, ignore Ctrl-C.
+HEAR = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
 COMMAND = "import sys\nfrom m3c_md.cli import main\nif __name__ == '__main__':\n    sys.exit(main(sys.argv[1:]))"
 
 
@@ -45,7 +47,7 @@ class Running:
         self.log = log
         with log.open("wb") as file:
             self.process = subprocess.Popen(
-                [sys.executable, "-u", "-c", program, *map(str, arguments)],
+                [sys.executable, "-u", "-c", HEAR + program, *map(str, arguments)],
                 cwd=Path(m3c_md.__file__).parents[1],
                 stdout=file,
                 stderr=subprocess.STDOUT,
@@ -279,6 +281,13 @@ class TestWorkers:
         assert child.stdout == "True\n"
         assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
+    @pytest.fixture
+    def hearing(self) -> Iterator[None]:
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        yield
+        signal.signal(signal.SIGINT, before)
+
+    @pytest.mark.usefixtures("hearing")
     def test_no_signal_is_lost(self) -> None:
         reached = []
 
