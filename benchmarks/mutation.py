@@ -48,7 +48,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "benchmarks" / "results" / "mutation.json"
 EQUIVALENT = ROOT / "benchmarks" / "results" / "mutation_equivalent.json"
 ROOMS = ("m3c_md/optimize", "m3c_md/search")
-TESTS = ("tests/optimize", "tests/search", "tests/clustering")
+TESTS = ("tests/optimize", "tests/search", "tests/clustering", "tests/trust/test_solver_failures.py")
 # Those that are run with loops as plain Python.
 PLAIN_TESTS = ("tests/optimize", "tests/search/test_lumping.py")
 COMPILED = "m3c_md/optimize/compiled_loops.py"

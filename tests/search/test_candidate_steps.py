@@ -11,6 +11,7 @@ from m3c_md.exceptions import DegenerateSolutionError
 from m3c_md.search import candidates as candidates_module
 from m3c_md.search.candidates import RUNGS, TRIAL_GAP, _balanced_start, _finish, _optimise_bandwidth, _rung_sizes
 from m3c_md.search.local_search import SearchSettings
+from m3c_md.search.selection import choose
 from m3c_md.search.trials import Trial
 from tests.search._data import problem_of, switching
 from tests.search.test_trials import N_WINDOWS, candidate
@@ -113,3 +114,26 @@ class TestFinish:
     def test_where_all_lose_a_state_that_is_an_error(self, problem):
         with pytest.raises(DegenerateSolutionError):
             self.finish(problem, [candidate("a", 1.0, 0.1)], [], {"a": EMPTY})
+
+
+class TestChoose:
+    """Few places: two for one decomposition at most, in the order given; the others end with a fate."""
+
+    def test_places_are_for_different_decompositions(self, problem):
+        given = [candidate("a", width, 0.1 * width) for width in (1.0, 2.0, 4.0)]
+        given += [candidate("b", 1.0, 0.5, 1), candidate("c", 1.0, 0.6, 2)]
+        alive, out = choose(problem, given, 4)
+        assert [(c.start, c.bandwidth) for c in alive] == [("a", 1.0), ("a", 2.0), ("b", 1.0), ("c", 1.0)]
+        assert [(c.start, c.bandwidth, c.fate.partition(":")[0]) for c in out] == [("a", 4.0, "dropped")]
+
+    def test_no_more_go_on_than_there_are_places(self, problem):
+        alive, out = choose(problem, [candidate(f"{shift}", 1.0, 0.1, shift) for shift in range(4)], 2)
+        assert [c.start for c in alive] == ["0", "1"]
+        assert [c.fate.partition(":")[0] for c in out] == ["dropped", "dropped"]
+
+    def test_with_places_for_all_all_go_on_but_twins_and_empty_ones(self, problem):
+        given = [candidate("a", width, 0.1 * width) for width in (1.0, 2.0, 4.0)]
+        given += [candidate("twin", 2.0, 0.2), candidate("empty", 1.0, 0.01, 1, EMPTY)]
+        alive, out = choose(problem, given, 5)
+        assert [(c.start, c.bandwidth) for c in alive] == [("a", 1.0), ("a", 2.0), ("a", 4.0)]
+        assert [c.fate.split(":")[0] for c in out] == ["same as a", "degenerate"]

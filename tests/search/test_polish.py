@@ -155,3 +155,19 @@ def test_weights_of_all_windows_are_used(monkeypatch):
     assert whole.effective_sample < 0.98
     assert streamed.effective_sample == pytest.approx(whole.effective_sample)
     assert streamed.objective == pytest.approx(whole.objective, rel=1e-2)
+
+
+def test_the_bar_of_a_streamed_fit_only_moves_forward(monkeypatch):
+    monkeypatch.setattr("m3c_md.clustering.margin_search.STREAMED", 1000)
+    monkeypatch.setattr(candidates_module, "RUNGS", ((500, 4), (1000, 2)))
+    shares = []
+    original = candidates_module.search
+
+    def watched(*given, report, **options):
+        return original(*given, report=lambda share: shares.append(share) or report(share), **options)
+
+    monkeypatch.setattr("m3c_md.search.lost_states.search", watched)
+    M3C(3, random_state=0).fit(hidden_markov_wells(2000, 3).frames)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    assert any(0.9 < share < 1.0 for share in shares)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from m3c_md.matching import agreement
+from m3c_md.search import starts as starts_module
 from m3c_md.search.problem import BandwidthStart, SharedStart
 from m3c_md.search.starts import (
     N_LUMPINGS,
@@ -209,3 +210,31 @@ class TestRelaxation:
             labels.append(labels_of(name, problem, bandwidth=0.7)[0])
         assert agreement(*labels) == 1.0
         assert agreement(labels[0], np.concatenate(wells)[problem.data.windows[0]]) > 0.9
+
+
+def test_labels_of_pcca_are_those_of_the_first_frames(monkeypatch):
+    trajectories, _ = switching([200, 200, 200], np.random.default_rng(0))
+    problem = problem_of(trajectories, 3, starts=("pcca",))
+    cells = problem.partitions[0]
+    states = np.arange(len(cells.centers)) % 3
+    monkeypatch.setattr(starts_module, "pcca_microstates", lambda *given: states)
+    (labels,) = shared_starts("pcca", problem, np.random.default_rng(0))
+    np.testing.assert_array_equal(labels, states[cells.windows[0]])
+    assert (states[cells.windows[0]] != states[cells.windows[1]]).any()
+
+
+def test_covariances_are_those_of_both_ends_without_their_mean():
+    trajectories, _ = switching([90, 60, 50], np.random.default_rng(1))
+    problem = problem_of(trajectories, 3, n_features=6)
+    weights = np.random.default_rng(2).uniform(size=problem.data.n_windows)
+    blocks = FeatureBlocks(problem.data, problem.feature_map(2.0), weights)
+    features = problem.feature_map(2.0)(problem.data.frames)
+    x, y = (features[frames] for frames in problem.data.windows)
+    w = weights / weights.sum()
+    both, doubled = np.concatenate([x, y]), np.concatenate([w, w]) / 2.0
+    mean = doubled @ both
+    expected = np.cov(both.T, aweights=doubled, bias=True)
+    lagged = (x - mean).T @ (w[:, None] * (y - mean))
+    instantaneous, found = starts_module._covariances(blocks)
+    np.testing.assert_allclose(instantaneous, expected, atol=1e-12)
+    np.testing.assert_allclose(found, 0.5 * (lagged + lagged.T), atol=1e-12)

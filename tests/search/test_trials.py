@@ -100,6 +100,11 @@ class TestSweep:
         scouted[1] = candidate("worse", 1.0, 1.01 * HOPELESS * 0.1, 1)
         assert {name for name, _ in pairs(sweep(problem, scouted, (1.0, 2.0)))} == {"best"}
 
+    def test_hopeless_is_measured_by_the_best_not_by_the_last(self, problem):
+        scouted = [candidate(f"{i}", 1.0, 0.1 * (0.9 * HOPELESS) ** i, i) for i in range(3)]
+        assert scouted[2].score > HOPELESS * scouted[0].score > scouted[1].score
+        assert {name for name, _ in pairs(sweep(problem, scouted, (1.0, 2.0)))} == {"0", "1"}
+
     def test_a_decomposition_without_a_state_goes_nowhere(self, problem):
         empty = (0.5, 0.5, 0.0)
         scouted = [candidate("empty", 1.0, 0.01, 1, empty), candidate("honest", 1.0, 0.5)]
