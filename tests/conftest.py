@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,3 +63,21 @@ def searched_model(three_wells: Wells) -> M3CModel:
     """Model of a search over two starts and three bandwidths."""
     model: M3CModel = quick(3, bandwidth=(0.5, 1.0, 2.0), starts=("kinetic", "kmeans")).fit_fetch(three_wells.frames)
     return model
+
+
+@pytest.fixture(scope="session", autouse=True)
+def executed_notebooks(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Future[Any]]]:
+    """What comes of the notebooks, if they are asked for: they run beside all other tests, one after the other."""
+    chosen = [item for item in request.session.items if getattr(item, "originalname", "") == "test_the_notebook_runs"]
+    if not chosen or not all(find_spec(name) for name in ("nbclient", "nbformat", "ipykernel")):
+        yield {}
+        return
+    from tests.test_notebooks import execution
+
+    execute = execution(tmp_path_factory.mktemp("jupyter"))
+    paths = sorted(item.callspec.params["path"] for item in chosen)
+    with ThreadPoolExecutor(1) as pool:
+        yield {path.stem: pool.submit(execute, path) for path in paths}
+        pool.shutdown(cancel_futures=True)

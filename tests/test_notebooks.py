@@ -9,8 +9,8 @@ import re
 import struct
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -109,8 +109,10 @@ sys.stdout.write(nbformat.writes(notebook))
 
 
 @each_notebook
-def test_the_notebook_runs(path: Path, executed: dict[str, Future[subprocess.CompletedProcess[str]]]):
-    done = executed[path.stem].result()
+def test_the_notebook_runs(path: Path, executed_notebooks: dict[str, Future[subprocess.CompletedProcess[str]]]):
+    for name in ("nbclient", "nbformat", "ipykernel"):
+        pytest.importorskip(name, reason=f"{name} executes the notebooks; install the extra 'notebooks'")
+    done = executed_notebooks[path.stem].result()
     assert done.returncode == 0, done.stderr
     cells = json.loads(done.stdout)["cells"]
     outputs = [output for cell in cells for output in cell.get("outputs", [])]
@@ -118,14 +120,8 @@ def test_the_notebook_runs(path: Path, executed: dict[str, Future[subprocess.Com
     assert _count_pictures(outputs) == _count_pictures(_outputs(path))
 
 
-@pytest.fixture(scope="module")
-def executed(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, Future[subprocess.CompletedProcess[str]]]]:
-    """What comes of the notebooks that were asked for, two of which run at a time; they know nothing of each other."""
-    for name in ("nbclient", "nbformat", "ipykernel"):
-        pytest.importorskip(name, reason=f"{name} executes the notebooks; install the extra 'notebooks'")
-    folder = tmp_path_factory.mktemp("jupyter")
+def execution(folder: Path) -> Callable[[Path], subprocess.CompletedProcess[str]]:
+    """Function that executes a notebook in a process of its own; Jupyter's files go to the folder."""
     # Jupyter would warn that its folders will move.
     known = {"JUPYTER_PATH": str(folder), "JUPYTER_RUNTIME_DIR": str(folder / "runtime"), "JUPYTER_PLATFORM_DIRS": "1"}
     kernel = running_interpreter(folder)
@@ -134,12 +130,7 @@ def executed(
         command = [sys.executable, "-c", EXECUTE, str(path), kernel, str(SECONDS_PER_NOTEBOOK)]
         return subprocess.run(command, env={**os.environ, **known}, capture_output=True, text=True, check=False)
 
-    wanted = {item.callspec.params["path"] for item in request.session.items if "executed" in item.fixturenames}
-    with ThreadPoolExecutor(2) as pool:
-        # The long ones first.
-        yield {
-            path.stem: pool.submit(execute, path) for path in sorted(wanted, key=lambda path: path.name[0] not in "45")
-        }
+    return execute
 
 
 def running_interpreter(folder: Path) -> str:
