@@ -43,7 +43,9 @@ def agreement(labels_a: ArrayLike, labels_b: ArrayLike, weights: ArrayLike | Non
 
 def _numbered(labels: NDArray[np.generic]) -> tuple[int, NDArray[np.intp]]:
     """Labels as numbers from zero, and how many numbers there may be; those of states are such numbers already."""
-    if np.issubdtype(labels.dtype, np.integer) and labels.min() >= 0 and labels.max() < FEW_STATES:
-        return int(labels.max()) + 1, labels.astype(np.intp)
+    if np.issubdtype(labels.dtype, np.integer):
+        numbers: NDArray[np.intp] = labels.astype(np.intp)
+        if int(numbers.min()) >= 0 and int(numbers.max()) < FEW_STATES:
+            return int(numbers.max()) + 1, numbers
     names, index = np.unique(labels, return_inverse=True)
     return len(names), index

@@ -261,7 +261,7 @@ def _tint(panel: Any, names: IntArray, strength: FloatArray, domain: Domain) -> 
     """Colours of the states over the free energy; negative names are left blank."""
     from matplotlib.colors import to_rgb
 
-    colors = np.array([to_rgb(state_color(k)) for k in range(max(names.max(), 0) + 1)])
+    colors = np.array([to_rgb(state_color(k)) for k in range(max(int(names.max()), 0) + 1)])
     opacity = np.where(names < 0, 0.0, PALE + (FULL - PALE) * np.clip(strength, 0.0, 1.0))
     image = np.concatenate([colors[np.maximum(names, 0)], opacity[..., None]], axis=-1)
     panel.imshow(image, extent=domain.extent, origin="lower", aspect="auto")
