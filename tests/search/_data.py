@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from m3c_md.search.local_search import SearchSettings
+from m3c_md.optimize.blocks import Rule
+from m3c_md.search.local_search import LocalOptimum, SearchSettings
 from m3c_md.search.problem import prepare_problem
+from m3c_md.search.selection import Candidate
 from m3c_md.search.windows import windows_of_trajectories
 
 TRIANGLE = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
@@ -63,3 +65,17 @@ def problem_of(
         reweight=reweight,
         n_coarse=n_coarse,
     )
+
+
+N_CANDIDATE_WINDOWS = 597  # of three trajectories of 200 frames
+
+
+def labels_of(shift):
+    """Three states in turn, in steps that differ clearly from one shift to another."""
+    return (np.arange(N_CANDIDATE_WINDOWS) // (7 + 6 * shift)) % 3
+
+
+def candidate(start, bandwidth, score, shift=0, populations=(0.3, 0.3, 0.4)):
+    """A candidate that nobody has optimised: what is done with it depends on these properties alone."""
+    optimum = LocalOptimum(Rule(np.zeros((3, 10)), np.zeros(3)), labels_of(shift), score, 0.0, 1, True, (score,))
+    return Candidate(start, bandwidth, optimum, score, np.array(populations), 2.5, N_CANDIDATE_WINDOWS)

@@ -13,18 +13,16 @@ from m3c_md.search.candidates import RUNGS, TRIAL_GAP, _balanced_start, _finish,
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.selection import choose
 from m3c_md.search.trials import Trial
-from tests.search._data import problem_of, switching
-from tests.search.test_trials import N_WINDOWS, candidate
+from tests.search._data import N_CANDIDATE_WINDOWS, candidate, problem_of, switching
 
+# With a balance of 1 %, a state of half as many frames is rare, and better than none.
 FINE, RARE, EMPTY = (0.3, 0.3, 0.4), (0.5, 0.494, 0.006), (0.5, 0.5, 0.0)
 
 
 @pytest.fixture(scope="module")
 def problem():
     trajectories, _ = switching([200, 200, 200], np.random.default_rng(0), spread=1.2)
-    found = problem_of(trajectories, 3, n_features=20)
-    # A state of 0.5 to 1 % of the frames is rare, and better than none.
-    return replace(found, settings=replace(found.settings, balance=(0.01, 0.99), least_population=None))
+    return problem_of(trajectories, 3, n_features=20)
 
 
 class TestRungs:
@@ -48,7 +46,7 @@ class TestRungs:
 def test_trials_are_cut_short_and_the_others_are_not(problem, monkeypatch):
     monkeypatch.setattr(candidates_module, "TRIAL_ITERATIONS", 1)
     rng = np.random.default_rng(0)
-    chosen, start = np.arange(N_WINDOWS), [Trial("random", rng.permutation(N_WINDOWS) % 3)]
+    chosen, start = np.arange(N_CANDIDATE_WINDOWS), [Trial("random", rng.permutation(N_CANDIDATE_WINDOWS) % 3)]
     (trial,), _ = _optimise_bandwidth(problem, 2.0, start, chosen, "objective", TRIAL_GAP)
     (whole,), _ = _optimise_bandwidth(problem, 2.0, start, chosen, "objective", 0.5 * TRIAL_GAP)
     assert trial.optimum.iterations == 1 < whole.optimum.iterations

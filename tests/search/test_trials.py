@@ -9,8 +9,6 @@ import pytest
 
 from m3c_md.optimize.blocks import Rule
 from m3c_md.search import trials as trials_module
-from m3c_md.search.local_search import LocalOptimum
-from m3c_md.search.selection import Candidate
 from m3c_md.search.trials import (
     HOPELESS,
     N_DECOMPOSITIONS,
@@ -22,27 +20,15 @@ from m3c_md.search.trials import (
     scouting,
     sweep,
 )
-from tests.search._data import problem_of, switching
-
-N_WINDOWS = 597
+from tests.search._data import N_CANDIDATE_WINDOWS, candidate, labels_of, problem_of, switching
 
 
 @pytest.fixture(scope="module")
 def problem():
     trajectories, _ = switching([200, 200, 200], np.random.default_rng(0))
     problem = problem_of(trajectories, 3, n_features=10)
-    assert problem.data.n_windows == N_WINDOWS
+    assert problem.data.n_windows == N_CANDIDATE_WINDOWS
     return problem
-
-
-def labels_of(shift):
-    """Three states in turn, in steps that differ clearly from one shift to another."""
-    return (np.arange(N_WINDOWS) // (7 + 6 * shift)) % 3
-
-
-def candidate(start, bandwidth, score, shift=0, populations=(0.3, 0.3, 0.4)):
-    optimum = LocalOptimum(Rule(np.zeros((3, 10)), np.zeros(3)), labels_of(shift), score, 0.0, 1, True, (score,))
-    return Candidate(start, bandwidth, optimum, score, np.array(populations), 2.5, N_WINDOWS)
 
 
 def pairs(trials):
@@ -63,7 +49,7 @@ class TestFirstTrials:
 
     def test_several_labels_of_one_start_are_numbered_from_two(self, problem, monkeypatch):
         self.starts(monkeypatch, lumping=[labels_of(0), labels_of(1), labels_of(2)])
-        trials = first_trials(problem, (1.0, 2.0), ("lumping", labels_of(3)), N_WINDOWS, 0, None)
+        trials = first_trials(problem, (1.0, 2.0), ("lumping", labels_of(3)), N_CANDIDATE_WINDOWS, 0, None)
         for group in trials.values():
             assert [trial.start for trial in group] == ["lumping", "lumping 2", "lumping 3", "labels 1"]
 
@@ -72,7 +58,7 @@ class TestFirstTrials:
         nearly[:5] = (nearly[:5] + 1) % 3  # less than 2 % of the windows
         not_quite[:60] = (not_quite[:60] + 1) % 3
         self.starts(monkeypatch, kmeans=[labels_of(0)], pcca=[nearly], random=[not_quite])
-        (group,) = first_trials(problem, (1.0,), ("kmeans", "pcca", "random"), N_WINDOWS, 0, None).values()
+        (group,) = first_trials(problem, (1.0,), ("kmeans", "pcca", "random"), N_CANDIDATE_WINDOWS, 0, None).values()
         assert [(trial.start, trial.twins) for trial in group] == [("kmeans", ("pcca",)), ("random", ())]
 
     def test_a_sample_has_the_labels_of_its_windows(self, problem, monkeypatch):
@@ -80,7 +66,9 @@ class TestFirstTrials:
         (group,) = first_trials(problem, (1.0,), ("kmeans",), 100, 0, None).values()
         (trial,) = group
         assert len(trial.labels) == 100
-        np.testing.assert_array_equal(trial.labels, labels_of(0)[trials_module.equally_spaced(N_WINDOWS, 100)])
+        np.testing.assert_array_equal(
+            trial.labels, labels_of(0)[trials_module.equally_spaced(N_CANDIDATE_WINDOWS, 100)]
+        )
 
 
 class TestSweep:
