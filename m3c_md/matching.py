@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
@@ -36,9 +38,35 @@ def agreement(labels_a: ArrayLike, labels_b: ArrayLike, weights: ArrayLike | Non
         )
     if not (mass >= 0).all() or not 0 < mass.sum() < np.inf:
         raise InputError("weights must be finite, not negative and not all zero")
-    (n_a, index_a), (n_b, index_b) = _numbered(first), _numbered(second)
-    table = np.bincount(index_a * n_b + index_b, weights=mass, minlength=n_a * n_b).reshape(n_a, n_b)
+    table = _shared_weight(first, second, mass)
     return min(1.0, float(table[linear_sum_assignment(table, maximize=True)].sum() / table.sum()))
+
+
+def same_states(labels_a: NDArray[np.intp], labels_b: NDArray[np.intp], share: float) -> bool:
+    """Return whether two labelings agree on a share of the frames and every state of one is a state of the other.
+
+    A state is found again if more than half of what either labeling puts into it is put there by both, which no two
+    states can be. Without that, labelings that differ in a rare state alone would be the same.
+
+    Examples
+    --------
+    >>> rare = np.array([0] * 98 + [1] * 2)
+    >>> same_states(rare, rare, 0.9), same_states(rare, rare[::-1], 0.9)
+    (True, False)
+    """
+    table = _shared_weight(labels_a, labels_b, np.ones(len(labels_a)))
+    rows, columns = linear_sum_assignment(table, maximize=True)
+    both = table[rows, columns]
+    either = table.sum(axis=1)[rows] + table.sum(axis=0)[columns] - both
+    every_state = len(both) == max(table.shape) and bool((2.0 * both > either).all())
+    return every_state and float(both.sum()) >= share * len(labels_a)
+
+
+def _shared_weight(first: NDArray[Any], second: NDArray[Any], mass: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weight of the frames that one labeling puts into one state and the other into another, for all pairs."""
+    (n_a, index_a), (n_b, index_b) = _numbered(first), _numbered(second)
+    counts = np.bincount(index_a * n_b + index_b, weights=mass, minlength=n_a * n_b)
+    return np.asarray(counts, dtype=np.float64).reshape(n_a, n_b)
 
 
 def _numbered(labels: NDArray[np.generic]) -> tuple[int, NDArray[np.intp]]:

@@ -35,14 +35,13 @@ from m3c_md.inputs import (
 from m3c_md.optimize.feature_map import FeatureKind
 from m3c_md.optimize.labels import class_bounds
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
-from m3c_md.search.candidates import SEARCHED, STREAMED
+from m3c_md.search.candidates import SEARCHED, STREAMED, Search, SearchOptions
 from m3c_md.search.cluster import ClusterSource, check_client, current_client, is_dask, spread
 from m3c_md.search.failures import Failure, failed_starts
 from m3c_md.search.journal import fingerprint
 from m3c_md.search.local_search import SearchSettings
-from m3c_md.search.lost_states import search_until_populated
 from m3c_md.search.problem import ColumnScale, SearchProblem, default_bandwidths, prepare_problem
-from m3c_md.search.selection import Candidate, Selection, close_rival
+from m3c_md.search.selection import Candidate, Selection
 from m3c_md.search.source import LocalSource, sample_windows
 from m3c_md.search.windows import WindowSet, equally_spaced
 
@@ -175,17 +174,17 @@ class MarginEstimator(StateEstimator):
             journal = None
             if folder is not None:
                 journal = CheckpointFolder(folder, fingerprint(problem, bandwidths, *starts, options))
-            candidates, used, failures = search_until_populated(
+            failures: list[Failure] = []
+            candidates = Search(
                 problem,
                 bandwidths,
                 starts,
-                **options,
-                halving=self._halving(),
-                n_jobs=n_jobs,
+                SearchOptions(**options, halving=self._halving(), n_jobs=n_jobs),
                 journal=journal,
+                failures=failures,
                 report=lambda share: bar(max(0, int(100 * share) - int(bar.progress_bar.n))),
-            )
-        notes += [*_losses(problem, failures), *_doubts(candidates, settings, used)]
+            ).run()
+        notes += [*_losses(problem, failures), *_doubts(problem, candidates, settings)]
         self._keep(self._model_of(problem, candidates), notes, columns)
         return self
 
@@ -285,7 +284,8 @@ def _on_workers(source: LocalSource, client: Any) -> ClusterSource:
 def _sample(source: AnySource) -> tuple[WindowSet, AnySource, IntArray, int]:
     """Windows of a source to search in, the source, first frames of these windows, number of all frames."""
     chosen = equally_spaced(source.n_windows, SEARCHED)
-    return sample_windows(source, chosen, source.horizon), source, source.first_frames(chosen), source.n_frames
+    windows = sample_windows(source, chosen, source.horizon, source.parts(chosen))
+    return windows, source, source.first_frames(chosen), source.n_frames
 
 
 def _as_list(starts: Any) -> Any:
@@ -331,18 +331,18 @@ def _losses(problem: SearchProblem, failures: Sequence[Failure]) -> list[Note]:
     return notes
 
 
-def _doubts(candidates: Sequence[Candidate], asked: SearchSettings, used: SearchSettings) -> list[Note]:
+def _doubts(problem: SearchProblem, candidates: Sequence[Candidate], asked: SearchSettings) -> list[Note]:
     """What the user would want to know before trusting the winner."""
     notes: list[Note] = []
-    winner, rival = candidates[0], close_rival(candidates, CLOSE_SCORE)
+    winner = candidates[0]
     if winner.populations.min() < asked.guard:
         message = (
             f"the smallest state has {winner.populations.min():.2%} of the frames, less than balance[0]={asked.guard}; "
             "lower balance[0] if it is a state, or ask for fewer states"
         )
         notes.append((message, RareStateWarning))
-    if used.hold_labels or used.balance[0] > asked.balance[0]:
-        way = "left as the start had them" if used.hold_labels else f"held to at least {used.balance[0]:.1%} per state"
+    if winner.held or (winner.least_share is not None and winner.least_share > asked.balance[0]):
+        way = "left as the start had them" if winner.held else f"held to at least {winner.least_share:.1%} per state"
         message = (
             f"every candidate lost a state, so labels were {way}; the states overlap, and fewer of them, or a shorter "
             "lag time, may describe the data better"
@@ -354,10 +354,4 @@ def _doubts(candidates: Sequence[Candidate], asked: SearchSettings, used: Search
             f"of {winner.optimum.gap:.1e}; raise max_iterations or tolerance"
         )
         notes.append((message, ConvergenceWarning))
-    if rival is not None:
-        message = (
-            f"a clearly different decomposition (start {rival.start!r}, bandwidth {rival.bandwidth:.3g}) scores within "
-            f"{CLOSE_SCORE:.0%} of the one returned; compare them with model.candidates and model.alternative"
-        )
-        notes.append((message, AmbiguousSolutionWarning))
     return notes

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from m3c_md.optimize.window_loss import window_losses
 from m3c_md.search.problem import SearchProblem
-from m3c_md.search.selection import SAME_DECOMPOSITION, Candidate, Standing, agree
+from m3c_md.search.selection import Candidate, Standing, same_decomposition
 from m3c_md.search.windows import FeatureBlocks, equally_spaced
 
 FloatArray = NDArray[np.float64]
@@ -33,7 +33,7 @@ def widest_first(problem: SearchProblem, candidates: Sequence[Candidate]) -> lis
 
     All candidates were optimised on the same windows.
     """
-    if problem.settings.hold_labels or len(candidates) < 2:  # labels that are held have a score of another kind
+    if not candidates or candidates[0].held:  # labels that are held have a score of another kind
         return list(candidates)
     best = candidates[0]
     standing = best.standing(problem.settings, problem.n_windows)
@@ -41,9 +41,10 @@ def widest_first(problem: SearchProblem, candidates: Sequence[Candidate]) -> lis
         c
         for c in candidates
         if c.bandwidth > best.bandwidth
+        and not c.held
         and best.score <= c.score <= WORSE_SCORE * best.score
         and c.standing(problem.settings, problem.n_windows) == standing != Standing.DEGENERATE
-        and agree(c, best, SAME_DECOMPOSITION)
+        and same_decomposition(c, best)
     ]
     if not rivals:
         return list(candidates)

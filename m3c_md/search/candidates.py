@@ -1,15 +1,16 @@
 """Candidates: one local optimum per start and bandwidth, judged on few windows first and on all at the end.
 
-All starts are tried at some bandwidths on a small sample of windows. The best clearly different decompositions that
-they lead to are then tried at all bandwidths; the better of those go on to larger samples, warm started from where
-they stood (successive halving), and the last ones to all the data. So the many candidates cost a fixed amount, a few
-seconds, and only the last ones grow with the data.
+All starts are judged at some bandwidths on a small sample of windows, first by least squares; those that promise
+something are optimised. The best clearly different decompositions that they lead to are then tried at all bandwidths;
+the better of those go on to larger samples, warm started from where they stood (successive halving), and the last ones
+to all the data. So the many candidates cost a fixed amount, a second or so, and only the last ones grow with the data.
+Where all lose a state, a few starts whose labels are held take their place (`m3c_md.search.rescue`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,25 +22,30 @@ from m3c_md.optimize.threads import ONE_BLAS_THREAD
 from m3c_md.search.bandwidth_choice import widest_first
 from m3c_md.search.failures import Failure, all_failed, excused
 from m3c_md.search.journal import Journal, NoJournal
-from m3c_md.search.local_search import SearchSettings, local_search
+from m3c_md.search.local_search import LocalOptimum, SearchSettings, local_search
 from m3c_md.search.polish import polish_on_all_data
 from m3c_md.search.problem import SearchProblem
+from m3c_md.search.rescue import TIGHTER_BALANCE, held_trials, is_poor, tighter_trials
 from m3c_md.search.selection import (
     Candidate,
     Selection,
     Standing,
+    as_degenerate,
+    by_score,
     choose,
+    class_losses,
     frame_populations,
     judge,
     nothing_left,
     ranked,
 )
-from m3c_md.search.trials import Start, Trial, Trials, continued, first_trials, last_resort, scouting, sweep
+from m3c_md.search.trials import FIRST_TRIALS, Start, Trial, Trials, continued, first_trials, promising, scouting, sweep
 from m3c_md.search.windows import FeatureBlocks, equally_spaced
 from m3c_md.workers import deaf_workers
 
 IntArray = NDArray[np.intp]
 Report = Callable[[float], object]
+Judged = list[tuple[Trial, Candidate]]
 
 # (windows, candidates that go on): all candidates meet the first sample, the survivors the next, ...
 RUNGS = ((2000, 6), (6000, 3), (20_000, 2))
@@ -54,34 +60,19 @@ SINGLE_PRECISION_GAP = 5e-5
 TRIAL_ITERATIONS = 30
 # Where all features are in memory, a winner is brought to this gap or the one asked for, whichever is smaller.
 IN_MEMORY_GAP = 1e-4
+# Candidates that may lose a state at full accuracy before it is taken that all of them would.
+MOST_POLISHED = 3
 
 
-def search(
-    problem: SearchProblem,
-    bandwidths: Sequence[float],
-    starts: Sequence[Start],
-    *,
-    selection: Selection,
-    seed: int,
-    gap: float = 1e-3,
-    halving: bool = True,
-    n_jobs: int | None = None,
-    report: Report = lambda share: None,
-    journal: Journal | None = None,
-    failures: list[Failure] | None = None,
-) -> list[Candidate]:
-    """Run all candidates and return them, the winner first, then by how far they came and by score.
+@dataclass(frozen=True)
+class SearchOptions:
+    """How a search goes about it.
 
-    Parameters
+    Attributes
     ----------
-    problem : SearchProblem
-    bandwidths : sequence of float
-        In rising order.
-    starts : sequence of str or (n_windows,) label arrays
-        Names of starts, or window labels to start from.
     selection : "objective" or "class-averaged"
-        What the winner minimises among the candidates that are not degenerate, see `score`; by "class-averaged" its
-        bandwidth may then be a wider one, see `widest_first`.
+        What the winner minimises among the candidates that may win, see `score`. By "class-averaged" support has a say
+        in who may win, see `ranked`, and its bandwidth may be a wider one, see `widest_first`.
     seed : int
         Every (start, bandwidth) has its own stream: results depend neither on order nor on ``n_jobs``.
     gap : float
@@ -90,73 +81,260 @@ def search(
         Whether most candidates are judged on samples only; otherwise all bandwidths meet all starts on all windows.
     n_jobs : int, optional
         Processes for the candidates, through joblib.
+    """
+
+    selection: Selection
+    seed: int
+    gap: float = 1e-3
+    halving: bool = True
+    n_jobs: int | None = None
+
+
+class Search:
+    """One search for the best rule: run it once.
+
+    Parameters
+    ----------
+    problem : SearchProblem
+    bandwidths : sequence of float
+        In rising order.
+    starts : sequence of str or (n_windows,) label arrays
+        Names of starts, or window labels to start from.
+    options : SearchOptions
     report : callable
         Told now and then which share of the work is done.
     journal : Journal, optional
         Steps that are in it are not done again, and those that are done are put in.
     failures : list of Failure, optional
         Receives the starts and candidates that failed while others went on; without it the first failure is raised.
-
-    Raises
-    ------
-    DegenerateSolutionError
-        If every candidate leaves some state without frames.
-    SolverError, InputError
-        If a solver failed on every candidate that might have won.
     """
-    sizes = _rung_sizes(problem.data.n_windows, halving, problem.everything is not None)
-    scouts = scouting(bandwidths) if halving else bandwidths
-    trials = first_trials(problem, scouts, starts, sizes[0][0], seed, failures)
-    journal = NoJournal() if journal is None else journal
-    # The search may come again with labels held closer to balance: steps are told apart by that.
-    balance = f"balance {problem.settings.balance[0]:.6g}{' held' if problem.settings.hold_labels else ''}"
 
-    def optimise(some: Trials, n_windows: int, stage: str, begin: float, end: float) -> list[Candidate]:
-        accuracy = TRIAL_GAP if halving else gap
-        steps = _optimise(
-            problem, some, n_windows, selection, accuracy, n_jobs, journal, f"{balance} {stage}", failures
-        )
-        total = sum(1 + len(trial.twins) for group in some.values() for trial in group)
+    def __init__(
+        self,
+        problem: SearchProblem,
+        bandwidths: Sequence[float],
+        starts: Sequence[Start],
+        options: SearchOptions,
+        *,
+        report: Report = lambda share: None,
+        journal: Journal | None = None,
+        failures: list[Failure] | None = None,
+    ) -> None:
+        self.problem = problem
+        self.bandwidths = bandwidths
+        self.starts = starts
+        self.options = options
+        self.report = report
+        self.journal = NoJournal() if journal is None else journal
+        self.failures = failures
+        self.sizes = _rung_sizes(problem.data.n_windows, options.halving, problem.everything is not None)
+        # Starts as least squares judges them, and candidates that have come to their end, best first.
+        self._judged: Judged = []
+        self._ended: list[Candidate] = []
+
+    def run(self) -> list[Candidate]:
+        """Run all candidates and return them, the winner first, then by how far they came and by score.
+
+        Raises
+        ------
+        DegenerateSolutionError
+            If every candidate leaves some state without frames.
+        SolverError, InputError
+            If a solver failed on every candidate that might have won.
+        """
+        found = self._scouted_and_swept()
+        self.report(0.7)
+        helped = False
+        if self._all_are_poor(found):
+            found, helped = found + self._rescued(), True
+        if not found:
+            raise all_failed(self.failures)
+        winner = self._finished(found)
+        if winner is None and not helped:
+            winner = self._finished(self._rescued())
+        if winner is None:
+            if any(c.fate.startswith("failed") for c in self._ended):
+                raise all_failed(self.failures)
+            raise nothing_left(self._ended, self.problem.settings)
+        self.report(1.0)
+        return [winner, *self._ended]
+
+    def _scouted_and_swept(self) -> list[Candidate]:
+        """Candidates on the first sample."""
+        problem, options, n_windows = self.problem, self.options, self.sizes[0][0]
+        scouts = scouting(self.bandwidths) if options.halving else self.bandwidths
+        rarer = options.selection != "objective"
+        trials = first_trials(problem, scouts, self.starts, n_windows, options.seed, self.failures, rarer=rarer)
+        if not options.halving:
+            return self._optimised(trials, n_windows, "all", 0.05, 0.7)
+        self._judged = self._by_least_squares(trials)
+        found = self._tried(self._judged, "scouts", 0.05, 0.5)
+        if len(scouts) == len(self.bandwidths) or not self._populated(found):
+            return found
+        swept = self._by_least_squares(sweep(problem, found, self.bandwidths))
+        self._judged += swept
+        return found + self._tried(swept, "sweep", 0.5, 0.7)
+
+    def _tried(self, judged: Judged, stage: str, begin: float, end: float) -> list[Candidate]:
+        """Optimise the trials that promise something: some first, the others unless all of those lose a state."""
+        if not judged:
+            return []
+        best = min(candidate.score for _, candidate in self._judged)
+        chosen = promising(judged, best)
+        tried = {id(trial) for trial, _ in chosen}
+        first, others = chosen[:FIRST_TRIALS], chosen[FIRST_TRIALS:]
+        middle = begin + (end - begin) * len(first) / len(chosen)
+        found = self._optimised(_by_bandwidth(first), self.sizes[0][0], stage, begin, middle)
+        if self._populated(found):
+            found += self._optimised(_by_bandwidth(others), self.sizes[0][0], f"other {stage}", middle, end)
+        else:
+            tried -= {id(trial) for trial, _ in others}
+        self._ended += [
+            replace(candidate, start=name, fate="dropped: by its least-squares rule")
+            for trial, candidate in judged
+            if id(trial) not in tried
+            for name in (trial.start, *trial.twins)
+        ]
+        return found
+
+    def _by_least_squares(self, trials: Trials) -> Judged:
+        """Judge trials by their least-squares rules on the first sample, with which they then begin."""
+        chosen = equally_spaced(self.problem.data.n_windows, self.sizes[0][0])
+        judged: Judged = []
+        for bandwidth, some in trials.items():
+            failed: list[Failure] = []
+            judged += _least_squares_of_bandwidth(self.problem, bandwidth, some, chosen, self.options.selection, failed)
+            self._take(failed)
+        return judged
+
+    def _populated(self, candidates: Sequence[Candidate]) -> bool:
+        """Whether some candidate leaves no state without frames."""
+        settings, n_windows = self.problem.settings, self.problem.n_windows
+        return any(c.standing(settings, n_windows) != Standing.DEGENERATE for c in candidates)
+
+    def _all_are_poor(self, found: Sequence[Candidate]) -> bool:
+        """Whether the best candidate has lost a state, or has states with hardly any memory."""
+        if not found or not self.options.halving:
+            return False
+        best = self._best_first(found)[0]
+        return not self._populated([best]) or is_poor(best, self.problem.settings.n_states)
+
+    def _rescued(self) -> list[Candidate]:
+        """Candidates on the first sample whose labels are held, or closer to balance where they cannot be."""
+        settings, n_windows = self.problem.settings, self.sizes[0][0]
+        found: list[Candidate] = []
+        if len(self.problem.data.windows) > 1:  # single frames do not tell whether a start is metastable
+            found = self._optimised(held_trials(self.problem, self._judged), n_windows, "held", 0.7, 0.72)
+        for share in TIGHTER_BALANCE:
+            if self._populated(found):
+                break
+            closer = tighter_trials(settings, self._judged, share)
+            found += self._optimised(closer, n_windows, f"balance {share}", 0.72, 0.74)
+        return found
+
+    def _best_first(self, some: Sequence[Candidate]) -> list[Candidate]:
+        if self.options.selection == "objective":
+            return by_score(self.problem, some)
+        return widest_first(self.problem, ranked(self.problem, some))
+
+    def _finished(self, candidates: list[Candidate]) -> Candidate | None:
+        """Take the better candidates to larger samples and the best to all data; None if none keeps its states."""
+        alive = self._climbed(candidates)
+        self.report(0.9)
+        for number, candidate in enumerate(alive[:MOST_POLISHED]):
+            done: list[Candidate] = []
+            with excused(self.failures, candidate.bandwidth, candidate.start):
+                done.append(self._polished(candidate))
+            if not done:
+                self._end([replace(candidate, fate="failed: at full accuracy")])
+            elif self._populated(done):
+                self._end([replace(c, fate="finalist") for c in alive[number + 1 :]])
+                return replace(done[0], fate="winner")
+            else:
+                self._end([replace(as_degenerate(done[0]), fate="degenerate: at full accuracy")])
+        self._end([replace(c, fate="finalist") for c in alive[MOST_POLISHED:]])
+        return None
+
+    def _climbed(self, candidates: list[Candidate]) -> list[Candidate]:
+        """Survivors of all samples, best first."""
+        alive, out = choose(self.problem, self._best_first(candidates), self.sizes[0][1])
+        self._end(out)
+        for rung, (n_windows, n_keep) in enumerate(self.sizes[1:]):
+            begin, end = (0.74 + 0.16 * (rung + i) / (len(self.sizes) - 1) for i in (0, 1))
+            further = self._optimised(continued(alive), n_windows, f"{n_windows} windows", begin, end)
+            arrived = {(c.start, c.bandwidth, c.held) for c in further}
+            lost = [c for c in alive if (c.start, c.bandwidth, c.held) not in arrived]
+            self._end([replace(c, fate=f"failed: {n_windows} windows") for c in lost])
+            alive, out = choose(self.problem, self._best_first(further), n_keep)
+            self._end(out)
+        return alive
+
+    def _end(self, candidates: list[Candidate]) -> None:
+        """Keep those that came furthest first."""
+        self._ended = candidates + self._ended
+
+    def _optimised(self, trials: Trials, n_windows: int, stage: str, begin: float, end: float) -> list[Candidate]:
+        """Local search for all trials on an equally spaced sample of windows, bandwidth by bandwidth."""
+        gap = TRIAL_GAP if self.options.halving else self.options.gap
+        total = sum(1 + len(trial.twins) for group in trials.values() for trial in group)
         done: list[Candidate] = []
-        for group in steps:
+        for group in self._steps(trials, n_windows, stage, gap):
             done += group
-            report(begin + (end - begin) * len(done) / total)
+            self.report(begin + (end - begin) * len(done) / total)
         return done
 
-    candidates = optimise(trials, sizes[0][0], "scouts", 0.05, 0.5)
-    if not candidates:
-        raise all_failed(failures)
-    if len(scouts) < len(bandwidths):
-        others = sweep(problem, candidates, bandwidths)
-        if not others:
-            others = last_resort(candidates, trials, [width for width in bandwidths if width not in scouts])
-        candidates += optimise(others, sizes[0][0], "sweep", 0.5, 0.7)
+    def _steps(self, trials: Trials, n_windows: int, stage: str, gap: float) -> Iterator[list[Candidate]]:
+        """Candidates of one bandwidth after the other.
 
-    def best_first(some: list[Candidate]) -> list[Candidate]:
-        order = ranked(problem, some)
-        return widest_first(problem, order) if selection == "class-averaged" else order
+        A step in which a trial failed is not put in the journal: whoever goes on from there is to hear of it, too.
+        """
+        from joblib import Parallel, delayed
 
-    alive, ended = choose(problem, best_first(candidates), sizes[0][1])
-    for rung, (n_windows, n_keep) in enumerate(sizes[1:]):
-        begin, end = (0.7 + 0.2 * (rung + i) / (len(sizes) - 1) for i in (0, 1))
-        further = optimise(continued(alive), n_windows, f"{n_windows} windows", begin, end)
-        arrived = {(c.start, c.bandwidth) for c in further}
-        lost = [replace(c, fate=f"failed: {n_windows} windows") for c in alive if (c.start, c.bandwidth) not in arrived]
-        alive, out = choose(problem, best_first(further), n_keep)
-        ended = out + lost + ended
-    report(0.9)
+        groups = [(f"{stage} {bandwidth!r}", bandwidth, some) for bandwidth, some in trials.items() if some]
+        before = {step: self.journal.found(step) for step, _, _ in groups}
+        chosen = equally_spaced(self.problem.data.n_windows, n_windows)
+        sample = replace(self.problem, everything=None)  # all that processes need: nothing else is sent to them
+        with deaf_workers():
+            results: Iterator[tuple[list[Candidate], list[Failure]]] = Parallel(
+                n_jobs=self.options.n_jobs, return_as="generator"
+            )(
+                delayed(_optimise_bandwidth)(sample, bandwidth, some, chosen, self.options.selection, gap)
+                for step, bandwidth, some in groups
+                if before[step] is None
+            )
+        for step, _, _ in groups:
+            known = before[step]
+            if known is None:
+                known, failed = next(results)
+                self._take(failed)
+                if not failed:
+                    self.journal.keep(step, known)
+            yield known
 
-    def polish(candidate: Candidate) -> Candidate:
-        step = f"{balance} polished {candidate.start} {candidate.bandwidth!r}"
-        before = journal.found(step)
-        polished = _polish(problem, candidate, selection, gap, report) if before is None else before[0]
-        if before is None:
-            journal.keep(step, [polished])
+    def _take(self, failed: list[Failure]) -> None:
+        """Remember failures, or raise the first where nobody wants to hear of them."""
+        if failed and self.failures is None:
+            raise failed[0].error
+        if self.failures is not None:
+            self.failures += failed
+
+    def _polished(self, candidate: Candidate) -> Candidate:
+        """Bring a candidate to full accuracy on all windows, if that is not in the journal."""
+        step = f"polished {candidate.start} {candidate.bandwidth!r}{' held' if candidate.held else ''}"
+        before = self.journal.found(step)
+        if before is not None:
+            return before[0]
+        polished = _polish(self.problem, candidate, self.options, self.report)
+        self.journal.keep(step, [polished])
         return polished
 
-    finished = _finish(problem, alive, ended, polish, failures)
-    report(1.0)
-    return finished
+
+def _by_bandwidth(judged: Judged) -> Trials:
+    """Trials that begin with their least-squares rules, bandwidth by bandwidth."""
+    trials: Trials = {}
+    for trial, candidate in judged:
+        trials.setdefault(candidate.bandwidth, []).append(replace(trial, rule=candidate.optimum.rule))
+    return trials
 
 
 def _rung_sizes(n_windows: int, halving: bool, streamed: bool) -> list[tuple[int, int]]:
@@ -171,45 +349,37 @@ def _rung_sizes(n_windows: int, halving: bool, streamed: bool) -> list[tuple[int
     return [*smaller, (n_windows, keep)]
 
 
-def _optimise(
+def _least_squares_of_bandwidth(
     problem: SearchProblem,
-    trials: Trials,
-    n_windows: int,
+    bandwidth: float,
+    trials: list[Trial],
+    chosen: IntArray,
     selection: Selection,
-    gap: float,
-    n_jobs: int | None,
-    journal: Journal,
-    stage: str,
-    failures: list[Failure] | None,
-) -> Iterator[list[Candidate]]:
-    """Local search for all trials on an equally spaced sample of windows, bandwidth by bandwidth.
-
-    A step in which a trial failed is not put in the journal: whoever goes on from there is to hear of it, too.
-    """
-    from joblib import Parallel, delayed
-
-    groups = [(f"{stage} {bandwidth!r}", bandwidth, some) for bandwidth, some in trials.items() if some]
-    before = {step: journal.found(step) for step, _, _ in groups}
-
-    chosen = equally_spaced(problem.data.n_windows, n_windows)
-    problem = replace(problem, everything=None)  # a sample is all that processes need: nothing else is sent to them
-    with deaf_workers():
-        results: Iterator[tuple[list[Candidate], list[Failure]]] = Parallel(n_jobs=n_jobs, return_as="generator")(
-            delayed(_optimise_bandwidth)(problem, bandwidth, some, chosen, selection, gap)
-            for step, bandwidth, some in groups
-            if before[step] is None
+    failures: list[Failure],
+) -> Judged:
+    """Trials of one bandwidth, each with the candidate that its least-squares rule is; failures are put in the list."""
+    judged: Judged = []
+    if not trials:
+        return judged
+    with ONE_BLAS_THREAD:
+        blocks = FeatureBlocks(
+            problem.data, problem.feature_map(bandwidth), problem.weights[chosen], chosen, np.float32
         )
-    for step, _, _ in groups:
-        known = before[step]
-        if known is None:
-            known, failed = next(results)
-            if failed and failures is None:
-                raise failed[0].error
-            if failed and failures is not None:
-                failures += failed
-            else:
-                journal.keep(step, known)
-        yield known
+        moments = second_moments(blocks)
+        for trial in trials:
+            with excused(failures, bandwidth, trial.start, *trial.twins):
+                settings = trial.settings(problem.settings)
+                labels = _balanced_start(blocks, trial, len(chosen), settings)
+                classes = class_sums(blocks, labels, settings.n_states)
+                rule = least_squares_rule(moments, classes, settings.regularization)
+                loss, _ = class_losses(blocks, rule, labels, settings.n_states)
+                objective = float(loss.sum()) + settings.penalty(rule)
+                optimum = LocalOptimum(rule, labels, objective, 0.0, 0, False, (objective,))
+                judgement = judge(
+                    problem, trial.start, bandwidth, blocks, optimum, selection, chosen, settings
+                )
+                judged.append((trial, judgement))
+    return judged
 
 
 def _optimise_bandwidth(
@@ -221,8 +391,6 @@ def _optimise_bandwidth(
     gap: float,
 ) -> tuple[list[Candidate], list[Failure]]:
     """Local search for all trials of one bandwidth, which share their features, and what failed on the way."""
-    settings = problem.settings
-    limit = min(settings.max_iterations, TRIAL_ITERATIONS) if gap >= TRIAL_GAP else None
     candidates: list[Candidate] = []
     failures: list[Failure] = []
     # One BLAS thread in every process: sums then do not depend on how many there are.
@@ -230,18 +398,18 @@ def _optimise_bandwidth(
         precision = np.float32 if gap >= SINGLE_PRECISION_GAP else np.float64
         feature_map = problem.feature_map(bandwidth)
         blocks = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, precision)
-        fitted = _fitted(blocks, settings)
-        moments = None
         for trial in trials:
             with excused(failures, bandwidth, trial.start, *trial.twins):
+                settings = trial.settings(problem.settings)
+                limit = min(settings.max_iterations, TRIAL_ITERATIONS) if gap >= TRIAL_GAP else None
+                fitted = _fitted(blocks, settings)
                 labels = _balanced_start(fitted, trial, len(chosen), settings)
                 rule = trial.rule
                 if rule is None:
                     classes = class_sums(fitted, labels, settings.n_states)
-                    moments = second_moments(fitted) if moments is None else moments
-                    rule = least_squares_rule(moments, classes, settings.regularization)
+                    rule = least_squares_rule(second_moments(fitted), classes, settings.regularization)
                 optimum = local_search(fitted, labels, settings, start=rule, gap=gap, max_iterations=limit)
-                candidate = judge(problem, trial.start, bandwidth, blocks, optimum, selection)
+                candidate = judge(problem, trial.start, bandwidth, blocks, optimum, selection, chosen, settings)
                 candidates += [replace(candidate, start=name) for name in (trial.start, *trial.twins)]
     return candidates, failures
 
@@ -258,77 +426,39 @@ def _fitted(blocks: FeatureBlocks, settings: SearchSettings) -> Blocks:
 def _balanced_start(blocks: Blocks, trial: Trial, n_windows: int, settings: SearchSettings) -> IntArray:
     """Labels of a trial within the balance; a sample may hold too few windows of a rare state."""
     bounds = class_bounds(n_windows, settings.n_states, settings.balance)
-    if trial.rule is not None:
+    if trial.labels is None:
+        assert trial.rule is not None
         return balanced_labels(all_label_costs(blocks, trial.rule), *bounds).labels
-    assert trial.labels is not None
     counts = np.bincount(trial.labels, minlength=settings.n_states)
     if counts.min() >= bounds[0] and counts.max() <= bounds[1]:
         return trial.labels
     return balanced_labels(1.0 - np.eye(settings.n_states)[trial.labels], *bounds).labels
 
 
-def _finish(
-    problem: SearchProblem,
-    alive: list[Candidate],
-    ended: list[Candidate],
-    polish: Callable[[Candidate], Candidate],
-    failures: list[Failure] | None,
-) -> list[Candidate]:
-    """Polish the best candidate on all windows to the requested gap; if it loses a state, take the next.
-
-    Should no finalist keep its states, those dropped before for their score come to their turn. A state rarer than
-    asked for is better than none: the first such finalist is kept, and no other is polished in its place.
-    """
-    settings, n_windows = problem.settings, problem.n_windows
-    finalists = [replace(c, fate="finalist") for c in alive]
-    fine = [c for c in ended if c.fate.startswith("dropped") and c.standing(settings, n_windows) == Standing.FINE]
-    others = [*finalists, *ended]
-    rare: list[Candidate] = []
-    for candidate in [*finalists, *ranked(problem, fine)]:
-        if rare and candidate.standing(settings, n_windows) == Standing.RARE:
-            break
-        others = [c for c in others if c is not candidate]
-        done: list[Candidate] = []
-        with excused(failures, candidate.bandwidth, candidate.start):
-            done.append(polish(candidate))
-        if not done:
-            others.append(replace(candidate, fate="failed: at full accuracy"))
-            continue
-        (polished,) = done
-        if polished.standing(settings, n_windows) == Standing.FINE:
-            return [replace(polished, fate="winner"), *rare, *others]
-        if polished.standing(settings, n_windows) == Standing.RARE:
-            rare.append(replace(polished, fate="finalist"))
-        else:
-            others.append(replace(polished, fate="degenerate: at full accuracy"))
-    if rare:
-        return [replace(rare[0], fate="winner"), *rare[1:], *others]
-    if any(c.fate.startswith("failed") for c in others):
-        raise all_failed(failures)
-    raise nothing_left(others, settings)
-
-
-def _polish(
-    problem: SearchProblem, candidate: Candidate, selection: Selection, gap: float, report: Report
-) -> Candidate:
+def _polish(problem: SearchProblem, candidate: Candidate, options: SearchOptions, report: Report) -> Candidate:
     """Bring a candidate to full accuracy on all windows, and count its states on all frames."""
-    if problem.everything is not None and not problem.settings.hold_labels:
+    settings = problem.settings.of_labels(candidate.least_share, candidate.held)
+    selection, gap = options.selection, options.gap
+    if problem.everything is not None and not candidate.held:
         n_sample, everything = RUNGS[-1][0], problem.everything
         # Half of what is left of the bar with every look: nobody knows how many there will be.
         return polish_on_all_data(
             problem, everything, candidate, selection, gap, n_sample, lambda looks: report(1.0 - 0.1 * 0.5**looks)
         )
     gap = min(gap, IN_MEMORY_GAP)
-    whole = candidate.n_windows == problem.data.n_windows
+    # A rule for labels that are held is no better for more windows than the last sample has.
+    n_windows = min(problem.data.n_windows, STREAMED) if problem.everything is not None else problem.data.n_windows
+    whole = candidate.n_windows == n_windows
     if not (whole and candidate.optimum.converged and candidate.optimum.gap <= gap):
         precision = np.float32 if gap >= SINGLE_PRECISION_GAP else np.float64
-        feature_map = problem.feature_map(candidate.bandwidth)
-        blocks = FeatureBlocks(problem.data, feature_map, problem.weights, dtype=precision)
-        fitted = _fitted(blocks, problem.settings)
-        rule = candidate.optimum.rule
-        labels = candidate.optimum.labels
+        feature_map, chosen = problem.feature_map(candidate.bandwidth), equally_spaced(problem.data.n_windows, n_windows)
+        blocks = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, precision)
+        fitted = _fitted(blocks, settings)
+        rule, labels = candidate.optimum.rule, candidate.optimum.labels
         if not whole:
-            labels = _balanced_start(fitted, Trial("", rule=rule), problem.data.n_windows, problem.settings)
-        optimum = local_search(fitted, labels, problem.settings, start=rule, gap=gap)
-        candidate = judge(problem, candidate.start, candidate.bandwidth, blocks, optimum, selection)
+            labels = _balanced_start(fitted, Trial("", rule=rule), n_windows, settings)
+        optimum = local_search(fitted, labels, settings, start=rule, gap=gap)
+        candidate = judge(
+            problem, candidate.start, candidate.bandwidth, blocks, optimum, selection, chosen, settings
+        )
     return replace(candidate, populations=frame_populations(problem, candidate))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,10 @@ WARM_SMOOTHING = 0.03
 # How much rarer than asked for a state may be, where there is no other solution: a rule that finds a real but rare
 # state gives it less than the labels were forced to.
 RARE_SLACK = 0.005
-# Rounds in a row in which some state is the cheapest label of no window, before a trial is given up as degenerate.
+# Rounds in a row in which some state is the cheapest label of fewer windows than this share of the bound, before a
+# search is given up as degenerate: labels that are pushed to it for balance do not bring it back.
 EMPTY_ROUNDS = 2
+EMPTY_SHARE = 0.5
 # Share of the labels that may still change where a trial ends: they cost next to nothing either way.
 TRIAL_CHANGES = 1e-3
 
@@ -66,6 +68,20 @@ class SearchSettings:
     def floor(self) -> float:
         """Share of the frames below which a state is as good as empty."""
         return max(self.guard - RARE_SLACK, 0.5 * self.guard)
+
+    def of_labels(self, least_share: float | None, held: bool) -> SearchSettings:
+        """Settings of a candidate whose labels have another lower bound, or stay as they are.
+
+        Closer balance asks for no more frames than before, a looser one for fewer.
+        """
+        if least_share is None:
+            return replace(self, hold_labels=held)
+        guard = min(self.guard, least_share)
+        return replace(self, balance=(least_share, self.balance[1]), least_population=guard, hold_labels=held)
+
+    def penalty(self, rule: Rule) -> float:
+        """β/2 |W|²."""
+        return 0.5 * self.regularization * float((rule.weights**2).sum())
 
 
 @dataclass(frozen=True)
@@ -126,8 +142,12 @@ def local_search(
     gap : float
         Relative duality gap at the end.
     max_iterations : int, optional
-        Overrides that of ``settings`` for a candidate that is only being tried out; it is then also given up as soon as
-        it has lost a state for good.
+        Overrides that of ``settings`` for a candidate that is only being tried out, and that may end with a few labels
+        still changing.
+
+    Notes
+    -----
+    A search that has lost a state for good is given up: it is degenerate, whatever else it would find.
     """
     bounds = class_bounds(len(labels), settings.n_states, settings.balance)
     trial = max_iterations is not None
@@ -155,12 +175,11 @@ def local_search(
             return LocalOptimum(rule, labels, value, bound, iteration, solved.converged, (value,))
         costs = all_label_costs(blocks, rule)
         assigned = balanced_labels(costs, *bounds)
-        empty = np.bincount(costs.argmin(axis=1), minlength=settings.n_states).min() == 0
-        n_empty = n_empty + 1 if empty else 0
-        hopeless = trial and n_empty >= EMPTY_ROUNDS
+        cheapest = int(np.bincount(costs.argmin(axis=1), minlength=settings.n_states).min())
+        n_empty = n_empty + 1 if cheapest <= EMPTY_SHARE * (bounds[0] - 1) else 0
+        hopeless = n_empty >= EMPTY_ROUNDS
         n_changed = int(np.count_nonzero(assigned.labels != labels))
-        penalty = 0.5 * settings.regularization * float((rule.weights**2).sum())
-        trace += [solved.objective, penalty + assigned.cost]
+        trace += [solved.objective, settings.penalty(rule) + assigned.cost]
         still = n_changed <= tolerance
         # Labels that stand still at an accuracy that the solver cannot improve are as good as it gets.
         if (still and (solved.gap <= gap or not solved.converged)) or iteration == limit or hopeless:

@@ -21,7 +21,8 @@ from m3c_md.optimize.large_margin import minimise_smoothed, relative_gap
 from m3c_md.optimize.streaming import StreamSums, add_up, look_at_block
 from m3c_md.search.local_search import LocalOptimum, SearchSettings, local_search
 from m3c_md.search.problem import SearchProblem
-from m3c_md.search.selection import Candidate, Selection, class_averaged, metastability_of
+from m3c_md.search.selection import Candidate, Selection, class_averaged
+from m3c_md.search.support import Support, metastability_of, part_transitions, support_of
 from m3c_md.search.source import FrameBlock, Source, SourceBlocks
 from m3c_md.search.windows import FeatureBlocks, equally_spaced
 
@@ -40,6 +41,8 @@ TOLERATED_RISE = 1e-3
 STEADY_FALL = 1e-4
 # Part of the way to where the sample leads that is gone at least.
 SHORTEST_STEP = 0.25
+# Looks in a row at which some state has lost its frames, before a candidate is given up as degenerate.
+LOST_LOOKS = 2
 # Rounds of the local search on the sample between two looks, and the share of labels that may change in the last.
 MAX_ROUNDS = 20
 STILL_LABELS = 1e-3
@@ -82,7 +85,8 @@ def polish_on_all_data(
     report : callable
         Told the number of looks taken.
     """
-    settings, feature_map = problem.settings, problem.feature_map(candidate.bandwidth)
+    settings = problem.settings.of_labels(candidate.least_share, held=False)
+    feature_map = problem.feature_map(candidate.bandwidth)
     chosen = equally_spaced(problem.data.n_windows, n_sample)
     sample = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, np.float32)
     n_slices = len(problem.data.windows)
@@ -96,7 +100,7 @@ def polish_on_all_data(
         need = balanced.method == "flow"
         prices = ratio * label_prices(costs, balanced.labels, *bounds) if need else np.zeros(settings.n_states)
         sums = add_up(everything.map(look_at, feature_map, rule, smoothing, prices))
-        objective = 0.5 * settings.regularization * float((rule.weights**2).sum()) + sums.loss
+        objective = settings.penalty(rule) + sums.loss
         bound = sums.lower_bound(n_slices, settings.regularization, bias=settings.bias)
         return Look(rule, sums, objective, bound)
 
@@ -104,7 +108,7 @@ def polish_on_all_data(
     smoothing = _narrow_enough(sample, bounds, rule, FIRST_SHARE * gap * candidate.optimum.objective)
     best: Look | None = None
     trace: list[float] = []
-    step = 1.0
+    step, n_lost = 1.0, 0
     for n_looks in range(1, MAX_LOOKS + 1):
         now = look(rule, smoothing)
         report(n_looks)
@@ -113,6 +117,10 @@ def polish_on_all_data(
             best = now
         trace.append(best.objective)
         steady = abs(before - now.objective) <= STEADY_FALL * now.objective
+        n_lost = n_lost + 1 if _smallest(now.sums) < settings.floor else 0
+        if n_lost >= LOST_LOOKS:
+            best = now
+            break
         if now.gap <= gap and steady:
             best = now
             break
@@ -127,7 +135,7 @@ def polish_on_all_data(
         if now.sums.slack > SMOOTHING_SHARE * gap * now.objective:
             smoothing *= 0.3  # from the next look on: gradients of two widths do not go together
     assert best is not None
-    if best.gap > gap:
+    if best.gap > gap and n_lost < LOST_LOOKS:
         # What a sample cannot resolve takes all windows, in double precision.
         blocks = SourceBlocks(everything, feature_map)
         all_bounds = class_bounds(everything.n_windows, settings.n_states, settings.balance)
@@ -140,7 +148,17 @@ def polish_on_all_data(
     optimum = LocalOptimum(
         best.rule, labels, best.objective, best.lower_bound, len(trace), best.gap <= gap, tuple(trace)
     )
-    return _judged(problem, candidate, optimum, best.sums, selection)
+    states = sample.slice_states(best.rule)
+    support = Support()
+    if n_slices > 1:
+        parts = problem.data.parts[chosen]
+        support = support_of(part_transitions(states, sample.weights, parts, settings.n_states))
+    return _judged(problem, candidate, optimum, best.sums, selection, support)
+
+
+def _smallest(sums: StreamSums) -> float:
+    """Share of the frames that the rarest state has."""
+    return float(sums.n_frames.min() / sums.n_frames.sum())
 
 
 def look_at(block: FrameBlock, feature_map: FourierMap, rule: Rule, smoothing: float, prices: FloatArray) -> StreamSums:
@@ -176,9 +194,14 @@ def _improved(
 
 
 def _judged(
-    problem: SearchProblem, candidate: Candidate, optimum: LocalOptimum, sums: StreamSums, selection: Selection
+    problem: SearchProblem,
+    candidate: Candidate,
+    optimum: LocalOptimum,
+    sums: StreamSums,
+    selection: Selection,
+    support: Support,
 ) -> Candidate:
-    penalty = 0.5 * problem.settings.regularization * float((optimum.rule.weights**2).sum())
+    penalty = problem.settings.penalty(optimum.rule)
     score = optimum.objective if selection == "objective" else class_averaged(sums.class_loss, sums.shares) + penalty
     return Candidate(
         candidate.start,
@@ -186,6 +209,8 @@ def _judged(
         optimum,
         score,
         sums.n_frames / sums.n_frames.sum(),
-        metastability_of(sums.transitions) if len(problem.data.windows) > 1 else np.nan,
+        float(metastability_of(sums.transitions)) if len(problem.data.windows) > 1 else np.nan,
         problem.n_windows,
+        support=support,
+        least_share=candidate.least_share,
     )

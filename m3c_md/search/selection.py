@@ -1,9 +1,14 @@
-"""Selection: what a candidate is, how it is judged, and which candidates go on."""
+"""Selection: what a candidate is, how it is judged, and which candidates go on.
+
+Who may win is a matter of populations and support: every state must have frames, and must not rest on one part of the
+data where other candidates rest on many. Who does win is a matter of the score, unless another candidate is more
+metastable beyond the errors of both.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Literal
 
@@ -11,20 +16,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from m3c_md.exceptions import DegenerateSolutionError
-from m3c_md.matching import agreement
+from m3c_md.matching import agreement, same_states
+from m3c_md.optimize.blocks import Rule
 from m3c_md.optimize.window_loss import window_losses
 from m3c_md.search.local_search import LocalOptimum, SearchSettings
 from m3c_md.search.problem import SearchProblem
-from m3c_md.search.windows import BLOCK_SIZE, FeatureBlocks
+from m3c_md.search.support import Support, metastability_of, part_transitions, support_of
+from m3c_md.search.windows import BLOCK_SIZE, FeatureBlocks, equally_spaced
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.intp]
 Selection = Literal["objective", "class-averaged"]
 
-# Labelings of windows that agree on this share are one decomposition, and on that share one solution.
+# Labelings of windows that agree on this share are one decomposition, if every state is found again.
 SAME_DECOMPOSITION = 0.93
+# Labelings that agree on this share are one solution.
 SAME_SOLUTION = 0.999
 # Candidates of one decomposition that go on to a larger sample.
 SAME_KEPT = 2
+# Half-width of an interval of 95 %, in standard errors.
+INTERVAL = 2.0
+# A state adds at most one to Q. Where the interval of Q is wider than half of that to either side, the data do not
+# tell whether the state is there.
+LARGEST_ERROR = 0.5 / INTERVAL
+# An error from ten parts that exceeds another by this factor is larger at the level of 95 % (F test, 9 and 9).
+LARGER_ERROR = 2.0
+# Windows on which candidates that were fitted to different samples are compared.
+COMPARED_WINDOWS = 2000
 
 
 class Standing(IntEnum):
@@ -53,6 +71,12 @@ class Candidate:
     n_windows : int
     fate : str
         "winner", "finalist", "degenerate: ...", "same as ...", "dropped: ...", "failed: ...".
+    support : Support
+        On how much of the data its states rest.
+    least_share : float, optional
+        Lower bound on the shares of the labels that it was optimised with; None for that of the settings.
+    held : bool
+        Whether its labels were left as the start had them.
     """
 
     start: str
@@ -63,13 +87,38 @@ class Candidate:
     metastability: float
     n_windows: int
     fate: str = ""
+    support: Support = field(default_factory=Support)
+    least_share: float | None = None
+    held: bool = False
 
     def standing(self, settings: SearchSettings, n_windows: int) -> Standing:
         """Whether all states have enough frames; half as many will do on a sample, where a rare state fluctuates."""
         smallest = float(self.populations.min()) * (1.0 if self.n_windows == n_windows else 2.0)
-        if not smallest > 0.0 or smallest < settings.floor:
+        if not smallest > 0.0 or smallest < settings.of_labels(self.least_share, self.held).floor:
             return Standing.DEGENERATE
         return Standing.FINE if smallest >= settings.guard else Standing.RARE
+
+    @property
+    def lowest(self) -> float:
+        """Lower end of the interval of the metastability."""
+        return self.metastability - INTERVAL * np.nan_to_num(self.support.error)
+
+    @property
+    def highest(self) -> float:
+        """Upper end of the interval of the metastability."""
+        return self.metastability + INTERVAL * np.nan_to_num(self.support.error)
+
+
+def class_losses(blocks: FeatureBlocks, rule: Rule, labels: IntArray, n_states: int) -> tuple[FloatArray, FloatArray]:
+    """Weighted losses and weights of the windows, summed over each class."""
+    loss, mass, done = np.zeros(n_states), np.zeros(n_states), 0
+    for block in blocks:
+        own = labels[done : done + block.windows.shape[1]]
+        done += len(own)
+        losses = window_losses(rule.window_scores(block), own)
+        loss += np.bincount(own, weights=block.weights * losses, minlength=n_states)
+        mass += np.bincount(own, weights=block.weights, minlength=n_states)
+    return loss, mass
 
 
 def score(blocks: FeatureBlocks, optimum: LocalOptimum, settings: SearchSettings, selection: Selection) -> float:
@@ -81,27 +130,13 @@ def score(blocks: FeatureBlocks, optimum: LocalOptimum, settings: SearchSettings
     """
     if selection == "objective":
         return optimum.objective
-    loss, mass, done = np.zeros(settings.n_states), np.zeros(settings.n_states), 0
-    for block in blocks:
-        labels = optimum.labels[done : done + block.windows.shape[1]]
-        done += len(labels)
-        losses = window_losses(optimum.rule.window_scores(block), labels)
-        loss += np.bincount(labels, weights=block.weights * losses, minlength=settings.n_states)
-        mass += np.bincount(labels, weights=block.weights, minlength=settings.n_states)
-    penalty = 0.5 * settings.regularization * float((optimum.rule.weights**2).sum())
-    return class_averaged(loss, mass) + penalty
+    loss, mass = class_losses(blocks, optimum.rule, optimum.labels, settings.n_states)
+    return class_averaged(loss, mass) + settings.penalty(optimum.rule)
 
 
 def class_averaged(loss: FloatArray, mass: FloatArray) -> float:
     """Mean over the classes of their mean losses; infinite if a class has no windows."""
     return float((loss / mass).mean()) if (mass > 0.0).all() else np.inf
-
-
-def metastability_of(transitions: FloatArray) -> float:
-    """Q of the reversible chain of weighted transitions between states."""
-    macro = transitions + transitions.T
-    mass = macro.sum(axis=1)
-    return float((np.diag(macro) / np.where(mass > 0.0, mass, 1.0)).sum())
 
 
 def judge(
@@ -111,20 +146,32 @@ def judge(
     blocks: FeatureBlocks,
     optimum: LocalOptimum,
     selection: Selection,
+    chosen: IntArray,
+    settings: SearchSettings,
 ) -> Candidate:
-    """Measure a local optimum on the windows it was fitted to."""
-    n_states = problem.settings.n_states
+    """Measure a local optimum on the windows ``chosen`` that it was fitted to with ``settings``."""
+    n_states = settings.n_states
     states = blocks.slice_states(optimum.rule)
     populations = np.bincount(states.ravel(), minlength=n_states) / states.size
-    moves = np.bincount(states[0] * n_states + states[-1], weights=blocks.weights, minlength=n_states * n_states)
-    # Single frames say nothing about time.
-    metastability = (
-        metastability_of(np.asarray(moves, dtype=np.float64).reshape(n_states, n_states)) if len(states) > 1 else np.nan
-    )
+    metastability, support = np.nan, Support()
+    if len(states) > 1:  # single frames say nothing about time
+        transitions = part_transitions(states, blocks.weights, problem.data.parts[chosen], n_states)
+        metastability, support = float(metastability_of(transitions.sum(axis=0))), support_of(transitions)
     # Labels that a start gave, not the search, have objectives that do not tell which start was right.
-    held = problem.settings.hold_labels
-    value = n_states - metastability if held else score(blocks, optimum, problem.settings, selection)
-    return Candidate(start, bandwidth, optimum, value, populations, metastability, states.shape[1])
+    held = settings.hold_labels
+    value = n_states - metastability if held else score(blocks, optimum, settings, selection)
+    return Candidate(
+        start,
+        bandwidth,
+        optimum,
+        value,
+        populations,
+        metastability,
+        states.shape[1],
+        support=support,
+        least_share=settings.balance[0],
+        held=held,
+    )
 
 
 def frame_populations(problem: SearchProblem, candidate: Candidate) -> FloatArray:
@@ -137,13 +184,38 @@ def frame_populations(problem: SearchProblem, candidate: Candidate) -> FloatArra
     return np.asarray(counts / counts.sum())
 
 
+def by_score(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Candidates that leave no state without frames first, rare ones after the others, then by score."""
+    return sorted(candidates, key=lambda c: (c.standing(problem.settings, problem.n_windows), c.held, c.score))
+
+
 def ranked(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Candidates by standing, then by score: rules that give a state too few frames have a low score just for that."""
-    n_windows = problem.n_windows
-    return sorted(candidates, key=lambda c: (c.standing(problem.settings, n_windows), c.score))
+    """Candidates, best first, with what their support says.
+
+    Degenerate candidates come last, before them those whose states rest on one part of the data where the states of
+    others do not. The rest are ordered by score (labels that were held have a score of another kind and come after
+    those that were not), and then whoever is more metastable than the first, beyond the errors of both, comes first.
+    """
+    degenerate = [c.standing(problem.settings, problem.n_windows) == Standing.DEGENERATE for c in candidates]
+    errors = [np.nan_to_num(c.support.error) for c, lost in zip(candidates, degenerate, strict=True) if not lost]
+    limit = max(LARGEST_ERROR, LARGER_ERROR * min(errors, default=0.0))
+    keys = {
+        id(c): (lost, bool(c.support.error > limit), c.held, c.score)
+        for c, lost in zip(candidates, degenerate, strict=True)
+    }
+    order = sorted(candidates, key=lambda c: keys[id(c)])
+    may_win = [c for c in order if not any(keys[id(c)][:2])]
+    while may_win:
+        better = [c for c in may_win if c.lowest > order[0].highest]
+        if not better:
+            break
+        order = [better[0], *(c for c in order if c is not better[0])]
+    return order
 
 
-def choose(problem: SearchProblem, candidates: list[Candidate], n_keep: int) -> tuple[list[Candidate], list[Candidate]]:
+def choose(
+    problem: SearchProblem, candidates: Sequence[Candidate], n_keep: int
+) -> tuple[list[Candidate], list[Candidate]]:
     """Split candidates, best first, into those that go on and those that end here with a fate.
 
     Where places are few, of one decomposition only the best bandwidths go on: between neighbours there is little to
@@ -153,38 +225,41 @@ def choose(problem: SearchProblem, candidates: list[Candidate], n_keep: int) -> 
     out: list[Candidate] = []
     n_same = SAME_KEPT if n_keep < len(candidates) else len(candidates)
     for candidate in candidates:
-        twin = next(
-            (c for c in alive if c.bandwidth == candidate.bandwidth and agree(c, candidate, SAME_SOLUTION)), None
-        )
+        twin = next((c for c in alive if c.bandwidth == candidate.bandwidth and _same_solution(c, candidate)), None)
         if candidate.standing(problem.settings, problem.n_windows) == Standing.DEGENERATE:
-            state = int(np.argmin(candidate.populations))
-            share = candidate.populations[state]
-            out.append(replace(candidate, fate=f"degenerate: state {state} has {share:.2%} of the frames"))
+            out.append(as_degenerate(candidate))
         elif twin is not None:
             out.append(replace(candidate, fate=f"same as {twin.start}"))
-        elif len(alive) < n_keep and sum(agree(c, candidate, SAME_DECOMPOSITION) for c in alive) < n_same:
+        elif len(alive) < n_keep and sum(same_decomposition(c, candidate) for c in alive) < n_same:
             alive.append(candidate)
         else:
             out.append(replace(candidate, fate=f"dropped: score after {candidate.n_windows} windows"))
     return alive, out
 
 
-def agree(a: Candidate, b: Candidate, share: float) -> bool:
-    """Whether two candidates on the same windows give this share of them the same label."""
-    return agreement(a.optimum.labels, b.optimum.labels) >= share
+def as_degenerate(candidate: Candidate) -> Candidate:
+    """Candidate with a fate that says which state has too few frames."""
+    state = int(np.argmin(candidate.populations))
+    return replace(candidate, fate=f"degenerate: state {state} has {candidate.populations[state]:.2%} of the frames")
 
 
-def close_rival(candidates: Sequence[Candidate], share: float) -> Candidate | None:
-    """Best finalist whose decomposition differs from the winner's while its score is within ``share`` of it."""
-    finalists = [c for c in candidates[1:] if c.fate == "finalist"]
-    same = [agree(c, candidates[0], SAME_DECOMPOSITION) for c in finalists]
-    # The winner's bandwidth may be wider than the one with the best score.
-    best = min([candidates[0].score, *(c.score for c, known in zip(finalists, same, strict=True) if known)])
-    others = [c for c, known in zip(finalists, same, strict=True) if not known and c.score <= (1.0 + share) * best]
-    return others[0] if others else None
+def _same_solution(a: Candidate, b: Candidate) -> bool:
+    return same_decomposition(a, b) and agreement(a.optimum.labels, b.optimum.labels) >= SAME_SOLUTION
 
 
-def nothing_left(ended: list[Candidate], settings: SearchSettings) -> DegenerateSolutionError:
+def same_decomposition(a: Candidate, b: Candidate) -> bool:
+    """Whether two candidates on the same windows divide them into the same states."""
+    return same_states(a.optimum.labels, b.optimum.labels, SAME_DECOMPOSITION)
+
+
+def compared_states(problem: SearchProblem, candidate: Candidate) -> IntArray:
+    """States that a candidate's rule gives to a sample of frames, the same for all candidates."""
+    chosen = problem.data.windows[0, equally_spaced(problem.data.n_windows, COMPARED_WINDOWS)]
+    features = problem.feature_map(candidate.bandwidth)(problem.data.frames[chosen], np.float32)
+    return np.asarray(candidate.optimum.rule.scores(features).argmax(axis=0), dtype=np.intp)
+
+
+def nothing_left(ended: Sequence[Candidate], settings: SearchSettings) -> DegenerateSolutionError:
     """Error that says what became of the best of the degenerate candidates, and what to do."""
     best = min(ended, key=lambda c: c.score)
     state = int(np.argmin(best.populations))

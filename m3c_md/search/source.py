@@ -18,6 +18,7 @@ from m3c_md.exceptions import InputError
 from m3c_md.optimize.blocks import WindowBlock
 from m3c_md.optimize.feature_map import FourierMap
 from m3c_md.search.reweighting import clipped_ratios
+from m3c_md.search.support import independent_parts
 from m3c_md.search.windows import WindowSet
 
 FloatArray = NDArray[np.float64]
@@ -204,6 +205,10 @@ class BlockedTrajectories:
         """Median number of lag times that a trajectory spans."""
         return max(1, int(np.median([length for length in self.lengths if length > 0])) // self.lagtime)
 
+    def parts(self, chosen: IntArray) -> IntArray:
+        """Independent parts of the data that some windows, given by their numbers, belong to."""
+        return independent_parts([max(length - self.reach, 0) for length in self.lengths], chosen)
+
     def first_frames(self, chosen: IntArray) -> IntArray:
         """Return the numbers, among all frames that count, of the first frames of some windows."""
         lengths = np.array(self.lengths)
@@ -309,11 +314,11 @@ def featurised(block: FrameBlock, feature_map: FourierMap) -> WindowBlock:
     return WindowBlock(feature_map(block.frames), block.windows, block.weights)
 
 
-def sample_windows(source: Source, chosen: IntArray, horizon: int) -> WindowSet:
-    """Bring some windows, given by their sorted numbers, into memory."""
+def sample_windows(source: Source, chosen: IntArray, horizon: int, parts: IntArray) -> WindowSet:
+    """Bring some windows, given by their sorted numbers, into memory; ``parts`` are theirs."""
     frames, windows, done = [], [], 0
     for part, over in source.map(sampled, chosen):
         frames.append(part)
         windows.append(over + done)
         done += len(part)
-    return WindowSet(np.concatenate(frames), np.concatenate(windows, axis=1), horizon)
+    return WindowSet(np.concatenate(frames), np.concatenate(windows, axis=1), horizon, parts)

@@ -1,4 +1,8 @@
-"""Trials: which start meets which bandwidth, from which labels, and which decompositions go on to more bandwidths."""
+"""Trials: which start meets which bandwidth, from which labels, and which decompositions go on to more bandwidths.
+
+Every start is first judged by its least-squares rule, which costs next to nothing and tells well what the local search
+will make of it. Only those that promise something are optimised.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,12 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from m3c_md.matching import agreement
+from m3c_md.matching import agreement, same_states
 from m3c_md.optimize.blocks import Rule
 from m3c_md.search.failures import Failure, excused
+from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.problem import BandwidthStart, SearchProblem
-from m3c_md.search.selection import SAME_DECOMPOSITION, Candidate, Standing, agree, ranked
+from m3c_md.search.selection import Candidate, Standing, ranked, same_decomposition
 from m3c_md.search.starts import bandwidth_start, shared_starts
 from m3c_md.search.windows import equally_spaced
 
@@ -25,27 +30,55 @@ Trials = dict[float, list["Trial"]]
 # Bandwidths at which all starts are tried, and decompositions that then meet the other bandwidths.
 N_SCOUTS = 2
 N_DECOMPOSITIONS = 3
-# Starts that meet the other bandwidths where all scouts are degenerate.
-N_LAST_RESORT = 2
+# A start whose least-squares rule scores worse than the best by more than this factor is not optimised: the scores of
+# local optima differ less from those of their starts (by a factor of 1 to 2.5 over all studied systems).
+UNPROMISING = 2.5
+# Trials that are optimised before it is asked whether all of them lose a state.
+FIRST_TRIALS = 4
 # A decomposition that scores worse than the best by more than this factor is not tried at other bandwidths.
 HOPELESS = 1.3
-# Start labels that agree on this share of the windows are one start.
+# Start labels that agree on this share of the windows are one start, if they have the same states.
 SAME_START = 0.98
 # Kinetics are estimated from at most this many windows: a small sample would miss the rare transitions.
 KINETIC_WINDOWS = 10_000
+# A start may hold a state rarer than the balance allows for: its labels are then bound to this share of what it has,
+# but to no fewer windows, or a smaller share of them, than these. Where somebody asked for states much larger than by
+# default, that is what they get.
+LOOSENED = 0.5
+FEWEST_WINDOWS = 10
+RAREST = 0.001
+LARGEST_LOOSENED = 0.02
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One candidate to be optimised: from labels, or from the rule it reached before.
+    """One candidate to be optimised: from labels, or from the rule it reached before, or from both.
 
-    ``twins`` are other starts whose labels are nearly the same: what is found for one is found for all.
+    Attributes
+    ----------
+    start : str
+    labels : (n_windows,) array, optional
+        Those of the rule by default.
+    rule : Rule, optional
+        That of least squares by default.
+    twins : tuple of str
+        Other starts whose labels are nearly the same: what is found for one is found for all.
+    least_share : float, optional
+        Lower bound on the shares of the labels; None for that of the settings.
+    held : bool
+        Whether labels stay as they are.
     """
 
     start: str
     labels: IntArray | None = None
     rule: Rule | None = None
     twins: tuple[str, ...] = ()
+    least_share: float | None = None
+    held: bool = False
+
+    def settings(self, common: SearchSettings) -> SearchSettings:
+        """Settings of this trial."""
+        return common.of_labels(self.least_share, self.held)
 
 
 def scouting(bandwidths: Sequence[float]) -> list[float]:
@@ -68,18 +101,29 @@ def first_trials(
     n_windows: int,
     seed: int,
     failures: list[Failure] | None,
+    *,
+    rarer: bool = True,
 ) -> Trials:
-    """Start labels of every candidate on the first sample."""
+    """Start labels of every candidate on the first sample; ``rarer`` states than the balance allows may be among them.
+
+    Single frames do not tell whether a rare state is metastable, so theirs are never rarer.
+    """
     chosen = equally_spaced(problem.data.n_windows, n_windows)
     wide = np.union1d(chosen, equally_spaced(problem.data.n_windows, KINETIC_WINDOWS))
     trials: Trials = {bandwidth: [] for bandwidth in bandwidths}
+    rarer = rarer and len(problem.data.windows) > 1
+
+    def add(bandwidth: float, name: str, labels: IntArray, places: IntArray) -> None:
+        least = _least_share(labels, problem) if rarer else None
+        _add(trials[bandwidth], Trial(name, labels=labels[places], least_share=least))
+
     for number, start in enumerate(starts):
         if isinstance(start, str) and start in get_args(BandwidthStart):
             for bandwidth in bandwidths:
                 rng = _stream(seed, start, bandwidth)
                 with excused(failures, bandwidth, start):
                     labels = bandwidth_start(start, problem, bandwidth, wide, rng)  # type: ignore[arg-type]
-                    _add(trials[bandwidth], start, labels[np.searchsorted(wide, chosen)])
+                    add(bandwidth, start, labels, np.searchsorted(wide, chosen))
             continue
         name, shared = f"labels {number}", [] if isinstance(start, str) else [start]
         if isinstance(start, str):
@@ -88,24 +132,44 @@ def first_trials(
                 shared = shared_starts(start, problem, _stream(seed, start))  # type: ignore[arg-type]
         for place, labels in enumerate(shared):
             for bandwidth in bandwidths:
-                _add(trials[bandwidth], name if place == 0 else f"{name} {place + 1}", labels[chosen])
+                add(bandwidth, name if place == 0 else f"{name} {place + 1}", labels, chosen)
     return trials
 
 
-def _add(trials: list[Trial], name: str, labels: IntArray) -> None:
+def _least_share(labels: IntArray, problem: SearchProblem) -> float | None:
+    """Lower bound on the shares of labels that lets the rarest state of a start be; None where none is too rare."""
+    lower = problem.settings.balance[0]
+    smallest = float(np.bincount(labels, minlength=problem.settings.n_states).min()) / len(labels)
+    if smallest >= lower or lower > LARGEST_LOOSENED:
+        return None
+    return min(lower, max(LOOSENED * smallest, RAREST, FEWEST_WINDOWS / problem.n_windows))
+
+
+def _add(trials: list[Trial], new: Trial) -> None:
     """Add a trial, or a twin to one that starts from nearly the same labels and would end at the same optimum."""
+    assert new.labels is not None
     for place, other in enumerate(trials):
-        if other.labels is not None and agreement(labels, other.labels) >= SAME_START:
-            trials[place] = replace(other, twins=(*other.twins, name))
+        if other.labels is not None and same_states(new.labels, other.labels, SAME_START):
+            trials[place] = replace(other, twins=(*other.twins, new.start))
             return
-    trials.append(Trial(name, labels=labels))
+    trials.append(new)
 
 
-def sweep(problem: SearchProblem, scouted: list[Candidate], bandwidths: Sequence[float]) -> Trials:
+def promising(judged: Sequence[tuple[Trial, Candidate]], best: float) -> list[tuple[Trial, Candidate]]:
+    """Trials whose least-squares rule is not much worse than the best one, best first; at least one of them.
+
+    ``best`` is the lowest score of a least-squares rule known so far.
+    """
+    order = sorted(judged, key=lambda one: one[1].score)
+    limit = UNPROMISING * best
+    return [one for place, one in enumerate(order) if place == 0 or one[1].score <= limit]
+
+
+def sweep(problem: SearchProblem, scouted: Sequence[Candidate], bandwidths: Sequence[float]) -> Trials:
     """Carry the best clearly different decompositions that the scouts found, if any, to all other bandwidths."""
     found: list[Candidate] = []
     for candidate in ranked(problem, scouted):
-        known = any(agree(candidate, other, SAME_DECOMPOSITION) for other in found)
+        known = any(same_decomposition(candidate, other) for other in found)
         hopeless = bool(found) and candidate.score > HOPELESS * found[0].score
         degenerate = candidate.standing(problem.settings, problem.n_windows) == Standing.DEGENERATE
         if not (known or hopeless or degenerate):
@@ -115,7 +179,7 @@ def sweep(problem: SearchProblem, scouted: list[Candidate], bandwidths: Sequence
     tried = {(c.start, c.bandwidth) for c in scouted}
     return {
         bandwidth: [
-            Trial(c.start, labels=c.optimum.labels)
+            Trial(c.start, labels=c.optimum.labels, least_share=c.least_share)
             for c in found[:N_DECOMPOSITIONS]
             if (c.start, bandwidth) not in tried
         ]
@@ -123,21 +187,10 @@ def sweep(problem: SearchProblem, scouted: list[Candidate], bandwidths: Sequence
     }
 
 
-def last_resort(scouted: list[Candidate], trials: Trials, bandwidths: Sequence[float]) -> Trials:
-    """Where all scouts are degenerate: the starts that came closest to an honest solution, at all other bandwidths."""
-    closest = list(dict.fromkeys(c.start for c in sorted(scouted, key=lambda c: -c.populations.min())))
-    known = {
-        name: replace(trial, start=name, twins=())
-        for group in trials.values()
-        for trial in group
-        for name in (trial.start, *trial.twins)
-    }
-    return {bandwidth: [known[start] for start in closest[:N_LAST_RESORT]] for bandwidth in bandwidths}
-
-
-def continued(candidates: list[Candidate]) -> Trials:
+def continued(candidates: Sequence[Candidate]) -> Trials:
     """Trials that go on from the rules that the candidates have reached."""
     trials: Trials = {}
-    for candidate in candidates:
-        trials.setdefault(candidate.bandwidth, []).append(Trial(candidate.start, rule=candidate.optimum.rule))
+    for c in candidates:
+        trial = Trial(c.start, rule=c.optimum.rule, least_share=c.least_share, held=c.held)
+        trials.setdefault(c.bandwidth, []).append(trial)
     return trials

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from m3c_md.exceptions import InputError
 from m3c_md.optimize.blocks import Rule, WindowBlock, distinct_frames
 from m3c_md.optimize.feature_map import FourierMap
+from m3c_md.search.support import independent_parts
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
@@ -32,11 +33,14 @@ class WindowSet:
         Frame numbers; a window never crosses from one trajectory to another.
     horizon : int
         Median number of lag times that a trajectory spans.
+    parts : (n_windows,) array
+        Independent part of the data that each window belongs to, see `independent_parts`.
     """
 
     frames: FloatArray
     windows: IntArray
     horizon: int
+    parts: IntArray
 
     @property
     def n_windows(self) -> int:
@@ -62,13 +66,15 @@ def windows_of_trajectories(trajectories: Sequence[FloatArray], lagtime: int, n_
     windows = np.stack([first + i * lagtime for i in range(n_slices)])
     used = lengths[lengths > reach]
     horizon = max(1, int(np.median(used)) // lagtime) if len(used) else 0
-    return WindowSet(np.concatenate(trajectories), windows, horizon)
+    parts = independent_parts(np.maximum(lengths - reach, 0).tolist(), np.arange(windows.shape[1]))
+    return WindowSet(np.concatenate(trajectories), windows, horizon, parts)
 
 
 def windows_of_pairs(first: FloatArray, second: FloatArray) -> WindowSet:
     """Windows of time-lagged pairs (X, Y) whose trajectories are not known."""
     n = len(first)
-    return WindowSet(np.concatenate([first, second]), np.stack([np.arange(n), np.arange(n, 2 * n)]), 1)
+    windows = np.stack([np.arange(n), np.arange(n, 2 * n)])
+    return WindowSet(np.concatenate([first, second]), windows, 1, independent_parts([n], np.arange(n)))
 
 
 def equally_spaced(n_available: int, n_wanted: int) -> IntArray:

@@ -1,0 +1,52 @@
+"""What to do where every candidate of a search loses a state: labels that are held, from the most metastable starts.
+
+There may be fewer states than were asked for, or they overlap: leaving ϱ_l of the labels wrong, at a cost of 3ϱ_l, is
+then cheaper than keeping the states apart, and every local search ends with a state less. What is left is to keep the
+labels of a start as they are and to fit a rule to them. The objectives of such rules do not tell which start was right,
+their metastability does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from m3c_md.search.local_search import SearchSettings
+from m3c_md.search.problem import SearchProblem
+from m3c_md.search.selection import Candidate, Standing, same_decomposition
+from m3c_md.search.trials import Trial, Trials
+
+# Starts whose labels are held.
+N_HELD = 4
+# Lower bounds on the labels, as shares of 1/κ, for where labels cannot be held.
+TIGHTER_BALANCE = (0.25, 0.5)
+
+
+def is_poor(candidate: Candidate, n_states: int) -> bool:
+    """Whether Q is closer to that of labels without memory, which is 1, than to that of states that are never left."""
+    return candidate.metastability < 0.5 * (1 + n_states)
+
+
+def held_trials(problem: SearchProblem, judged: Sequence[tuple[Trial, Candidate]]) -> Trials:
+    """Trials that hold the labels of the most metastable starts, by their least-squares rules, that are different."""
+    settings, n_windows = problem.settings, problem.n_windows
+    populated = [one for one in judged if one[1].standing(settings, n_windows) != Standing.DEGENERATE]
+    kept: list[tuple[Trial, Candidate]] = []
+    for trial, candidate in sorted(populated, key=lambda one: -one[1].lowest):
+        if len(kept) < N_HELD and not any(same_decomposition(candidate, other) for _, other in kept):
+            kept.append((trial, candidate))
+    trials: Trials = {}
+    for trial, candidate in kept:
+        held = Trial(trial.start, labels=trial.labels, least_share=trial.least_share, held=True)
+        trials.setdefault(candidate.bandwidth, []).append(held)
+    return trials
+
+
+def tighter_trials(settings: SearchSettings, judged: Sequence[tuple[Trial, Candidate]], share: float) -> Trials:
+    """Trials of the best starts, by their least-squares rules, with labels held closer to balance."""
+    trials: Trials = {}
+    if share / settings.n_states <= settings.balance[0]:
+        return trials
+    for trial, candidate in sorted(judged, key=lambda one: one[1].score)[:N_HELD]:
+        closer = Trial(trial.start, labels=trial.labels, least_share=share / settings.n_states)
+        trials.setdefault(candidate.bandwidth, []).append(closer)
+    return trials
