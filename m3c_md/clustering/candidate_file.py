@@ -11,6 +11,7 @@ from m3c_md.exceptions import ModelFileError
 from m3c_md.optimize.blocks import Rule
 from m3c_md.search.local_search import LocalOptimum
 from m3c_md.search.selection import Candidate
+from m3c_md.search.support import Support
 
 
 def contents_of(candidates: Sequence[Candidate], *, labels: bool = False) -> Contents:
@@ -30,6 +31,11 @@ def contents_of(candidates: Sequence[Candidate], *, labels: bool = False) -> Con
         "populations": np.array([candidate.populations for candidate in candidates]),
         "metastability": np.array([candidate.metastability for candidate in candidates]),
         "n_windows": np.array([candidate.n_windows for candidate in candidates]),
+        "error": np.array([candidate.support.error for candidate in candidates]),
+        "n_parts": np.array([candidate.support.n_parts for candidate in candidates]),
+        # Not a number where it is that of the settings.
+        "least_share": np.array([candidate.least_share for candidate in candidates], dtype=np.float64),
+        "held": np.array([candidate.held for candidate in candidates]),
     }
     if labels:
         arrays["labels"] = np.array([one.labels for one in optima])
@@ -54,6 +60,7 @@ def candidates_of(contents: Contents, n_features: int | None = None) -> list[Can
     labels = np.empty((n, 0), dtype=np.intp)
     if "labels" in contents.arrays:
         labels = contents.indices("labels", n, None, below=n_states).astype(np.intp)
+    support, least_share, held = _details_of(contents, n)
     traces = np.split(trace, np.cumsum(trace_lengths)[:-1])
     return [
         Candidate(
@@ -73,6 +80,19 @@ def candidates_of(contents: Contents, n_features: int | None = None) -> list[Can
             float(metastability[i]),
             int(n_windows[i]),
             fates[i],
+            support[i],
+            least_share[i],
+            held[i],
         )
         for i in range(n)
     ]
+
+
+def _details_of(contents: Contents, n: int) -> tuple[list[Support], list[float | None], list[bool]]:
+    """Support of the candidates, bounds on their labels, and whether these were held; unknown in files of version 0.1.0."""
+    if "held" not in contents.arrays:
+        return [Support()] * n, [None] * n, [False] * n
+    error, n_parts = contents.array("error", n, finite=False), contents.indices("n_parts", n, below=2**53)
+    share, held = contents.array("least_share", n, finite=False), contents.array("held", n, kind="b")
+    support = [Support(float(error[i]), int(n_parts[i])) for i in range(n)]
+    return support, [None if np.isnan(x) else float(x) for x in share], [bool(x) for x in held]

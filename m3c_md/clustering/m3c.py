@@ -160,6 +160,9 @@ class M3C(MarginEstimator):
     def _shortest(self) -> int:
         return int(self.lagtime)
 
+    def _lag(self) -> int:
+        return int(self.lagtime)
+
     def _model_of(self, problem: SearchProblem, candidates: list[Candidate]) -> M3CModel:
         return M3CModel(
             problem.base_map,

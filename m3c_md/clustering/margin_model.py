@@ -130,7 +130,13 @@ class MarginModel(StateModel):
 
     @property
     def candidates(self) -> pd.DataFrame:
-        """Every (start, bandwidth) that was tried, the winner first: how well it did and what became of it."""
+        """Every (start, bandwidth) that was tried, the winner first: how well it did and what became of it.
+
+        ``error`` is the standard error of the metastability (jackknife over independent parts of the data: trajectories,
+        or ten blocks where there are fewer than ten), and ``parts`` says in how many of these the state that is seen in
+        the fewest is seen: a candidate with a large error rests on too little data to win. ``held`` candidates keep the
+        labels of their start. Rows without iterations are starts as least squares judged them.
+        """
         import pandas as pd
 
         return pd.DataFrame(
@@ -140,9 +146,12 @@ class MarginModel(StateModel):
                 "objective": [c.optimum.objective for c in self.records],
                 "score": [c.score for c in self.records],
                 "metastability": [c.metastability for c in self.records],
+                "error": [c.support.error for c in self.records],
+                "parts": [c.support.n_parts for c in self.records],
                 "populations": [np.sort(c.populations)[::-1].round(4).tolist() for c in self.records],
                 "degenerate": [c.fate.startswith("degenerate") for c in self.records],
                 "windows": [c.n_windows for c in self.records],
+                "held": [c.held for c in self.records],
                 "iterations": [c.optimum.iterations for c in self.records],
                 "fate": [c.fate for c in self.records],
             }

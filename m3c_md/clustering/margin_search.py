@@ -41,7 +41,7 @@ from m3c_md.search.failures import Failure, failed_starts
 from m3c_md.search.journal import fingerprint
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.problem import ColumnScale, SearchProblem, default_bandwidths, prepare_problem
-from m3c_md.search.selection import Candidate, Selection
+from m3c_md.search.selection import Candidate, Selection, close_rival, set_aside
 from m3c_md.search.source import LocalSource, sample_windows
 from m3c_md.search.windows import WindowSet, equally_spaced
 
@@ -107,6 +107,10 @@ class MarginEstimator(StateEstimator):
 
     def _shortest(self) -> int:
         """Length of the longest trajectory that has no window."""
+        raise NotImplementedError
+
+    def _lag(self) -> int:
+        """Lag time of the windows in frames; zero for single frames."""
         raise NotImplementedError
 
     def _model_of(self, problem: SearchProblem, candidates: list[Candidate]) -> MarginModel:
@@ -184,7 +188,7 @@ class MarginEstimator(StateEstimator):
                 failures=failures,
                 report=lambda share: bar(max(0, int(100 * share) - int(bar.progress_bar.n))),
             ).run()
-        notes += [*_losses(problem, failures), *_doubts(problem, candidates, settings)]
+        notes += [*_losses(problem, failures), *_doubts(problem, candidates, settings, self._lag())]
         self._keep(self._model_of(problem, candidates), notes, columns)
         return self
 
@@ -331,8 +335,10 @@ def _losses(problem: SearchProblem, failures: Sequence[Failure]) -> list[Note]:
     return notes
 
 
-def _doubts(problem: SearchProblem, candidates: Sequence[Candidate], asked: SearchSettings) -> list[Note]:
-    """What the user would want to know before trusting the winner."""
+def _doubts(
+    problem: SearchProblem, candidates: Sequence[Candidate], asked: SearchSettings, lagtime: int
+) -> list[Note]:
+    """What the user would want to know before trusting the winner; ``lagtime`` is 0 for single frames."""
     notes: list[Note] = []
     winner = candidates[0]
     if winner.populations.min() < asked.guard:
@@ -342,16 +348,57 @@ def _doubts(problem: SearchProblem, candidates: Sequence[Candidate], asked: Sear
         )
         notes.append((message, RareStateWarning))
     if winner.held or (winner.least_share is not None and winner.least_share > asked.balance[0]):
-        way = "left as the start had them" if winner.held else f"held to at least {winner.least_share:.1%} per state"
-        message = (
-            f"every candidate lost a state, so labels were {way}; the states overlap, and fewer of them, or a shorter "
-            "lag time, may describe the data better"
-        )
-        notes.append((message, OverlappingStatesWarning))
+        notes.append((_lost_states(winner, asked, lagtime), OverlappingStatesWarning))
     if not winner.optimum.converged:
         message = (
             f"the local search stopped after {winner.optimum.iterations} rounds, with labels still changing or a gap "
             f"of {winner.optimum.gap:.1e}; raise max_iterations or tolerance"
         )
         notes.append((message, ConvergenceWarning))
+    return [*notes, *_rivals(problem, candidates)]
+
+
+def _lost_states(winner: Candidate, asked: SearchSettings, lagtime: int) -> str:
+    """Say that every candidate has lost a state, what was done about it, and what the user can do."""
+    n_states = asked.n_states
+    way = "left as the start had them" if winner.held else f"held to at least {winner.least_share:.1%} per state"
+    quality = f" (Q = {winner.metastability:.2f} of at most {n_states})" if winner.held else ""
+    fewer = f"n_states={n_states - 1} may describe the data better, scan_states tells" if n_states > 2 else ""
+    shorter = f"a lag time shorter than {lagtime} frames may tell them apart" if lagtime > 1 else ""
+    smooth = f"if you expect so many states, try regularization={0.1 * asked.regularization:.2g}"
+    return f"every candidate lost one of the {n_states} states, so labels were {way}{quality}; " + "; ".join(
+        advice for advice in (fewer, shorter, smooth) if advice
+    )
+
+
+def _rivals(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Note]:
+    """Name a clearly different decomposition that is as good as the winner, or that was set aside."""
+    winner, notes = candidates[0], []
+    rival = close_rival(problem, candidates, CLOSE_SCORE)
+    if rival is not None:
+        message = (
+            f"a clearly different decomposition (start {rival.start!r}, bandwidth {rival.bandwidth:.3g}) is as good: "
+            f"score {rival.score:.3g} against {winner.score:.3g}{_quality(rival, winner)}; compare them with "
+            "model.candidates and model.alternative"
+        )
+        notes.append((message, AmbiguousSolutionWarning))
+    other = set_aside(problem, candidates)
+    if other is not None:
+        message = (
+            f"a more metastable decomposition (start {other.start!r}, bandwidth {other.bandwidth:.3g}"
+            f"{_quality(other, winner)}, smallest state {other.populations.min():.2%}) was set aside because a state of "
+            f"it is seen in {other.support.n_parts} of {problem.n_parts} independent parts of the data only; add data, "
+            "or look at it with model.candidates and model.alternative"
+        )
+        notes.append((message, AmbiguousSolutionWarning))
     return notes
+
+
+def _quality(rival: Candidate, winner: Candidate) -> str:
+    """Metastabilities with their errors, where time is known."""
+    if np.isnan(winner.metastability):
+        return ""
+    return (
+        f", Q {rival.metastability:.3f} ± {rival.support.error:.3f} against {winner.metastability:.3f} ± "
+        f"{winner.support.error:.3f}"
+    )

@@ -101,5 +101,8 @@ random_state, n_jobs, progress
     def _shortest(self) -> int:
         return 0
 
+    def _lag(self) -> int:
+        return 0
+
     def _model_of(self, problem: SearchProblem, candidates: list[Candidate]) -> MMCModel:
         return MMCModel(problem.base_map, problem.scale, candidates)

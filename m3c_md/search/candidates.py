@@ -25,11 +25,10 @@ from m3c_md.search.journal import Journal, NoJournal
 from m3c_md.search.local_search import LocalOptimum, SearchSettings, local_search
 from m3c_md.search.polish import polish_on_all_data
 from m3c_md.search.problem import SearchProblem
-from m3c_md.search.rescue import TIGHTER_BALANCE, held_trials, is_poor, tighter_trials
+from m3c_md.search.rescue import TIGHTER_BALANCE, held_trials, outdone, tighter_trials
 from m3c_md.search.selection import (
     Candidate,
     Selection,
-    Standing,
     as_degenerate,
     by_score,
     choose,
@@ -145,7 +144,7 @@ class Search:
         found = self._scouted_and_swept()
         self.report(0.7)
         helped = False
-        if self._all_are_poor(found):
+        if self._in_need(found):
             found, helped = found + self._rescued(), True
         if not found:
             raise all_failed(self.failures)
@@ -169,7 +168,7 @@ class Search:
             return self._optimised(trials, n_windows, "all", 0.05, 0.7)
         self._judged = self._by_least_squares(trials)
         found = self._tried(self._judged, "scouts", 0.05, 0.5)
-        if len(scouts) == len(self.bandwidths) or not self._populated(found):
+        if len(scouts) == len(self.bandwidths) or not self._some_may_win(found):
             return found
         swept = self._by_least_squares(sweep(problem, found, self.bandwidths))
         self._judged += swept
@@ -179,13 +178,12 @@ class Search:
         """Optimise the trials that promise something: some first, the others unless all of those lose a state."""
         if not judged:
             return []
-        best = min(candidate.score for _, candidate in self._judged)
-        chosen = promising(judged, best)
+        chosen = promising(self.problem, judged, self._judged)
         tried = {id(trial) for trial, _ in chosen}
         first, others = chosen[:FIRST_TRIALS], chosen[FIRST_TRIALS:]
         middle = begin + (end - begin) * len(first) / len(chosen)
         found = self._optimised(_by_bandwidth(first), self.sizes[0][0], stage, begin, middle)
-        if self._populated(found):
+        if self._some_may_win(found):
             found += self._optimised(_by_bandwidth(others), self.sizes[0][0], f"other {stage}", middle, end)
         else:
             tried -= {id(trial) for trial, _ in others}
@@ -207,17 +205,17 @@ class Search:
             self._take(failed)
         return judged
 
-    def _populated(self, candidates: Sequence[Candidate]) -> bool:
+    def _some_may_win(self, candidates: Sequence[Candidate]) -> bool:
         """Whether some candidate leaves no state without frames."""
         settings, n_windows = self.problem.settings, self.problem.n_windows
-        return any(c.standing(settings, n_windows) != Standing.DEGENERATE for c in candidates)
+        return any(c.may_win(settings, n_windows) for c in candidates)
 
-    def _all_are_poor(self, found: Sequence[Candidate]) -> bool:
-        """Whether the best candidate has lost a state, or has states with hardly any memory."""
+    def _in_need(self, found: Sequence[Candidate]) -> bool:
+        """Whether the best candidate has lost a state, or is clearly less metastable than a start was."""
         if not found or not self.options.halving:
             return False
         best = self._best_first(found)[0]
-        return not self._populated([best]) or is_poor(best, self.problem.settings.n_states)
+        return not self._some_may_win([best]) or outdone(self.problem, best, self._judged)
 
     def _rescued(self) -> list[Candidate]:
         """Candidates on the first sample whose labels are held, or closer to balance where they cannot be."""
@@ -226,7 +224,7 @@ class Search:
         if len(self.problem.data.windows) > 1:  # single frames do not tell whether a start is metastable
             found = self._optimised(held_trials(self.problem, self._judged), n_windows, "held", 0.7, 0.72)
         for share in TIGHTER_BALANCE:
-            if self._populated(found):
+            if self._some_may_win(found):
                 break
             closer = tighter_trials(settings, self._judged, share)
             found += self._optimised(closer, n_windows, f"balance {share}", 0.72, 0.74)
@@ -247,7 +245,7 @@ class Search:
                 done.append(self._polished(candidate))
             if not done:
                 self._end([replace(candidate, fate="failed: at full accuracy")])
-            elif self._populated(done):
+            elif self._some_may_win(done):
                 self._end([replace(c, fate="finalist") for c in alive[number + 1 :]])
                 return replace(done[0], fate="winner")
             else:

@@ -76,6 +76,11 @@ class SearchProblem:
         return self.data.n_windows if self.everything is None else self.everything.n_windows
 
     @property
+    def n_parts(self) -> int:
+        """Number of independent parts that the windows come from."""
+        return len(np.unique(self.data.parts))
+
+    @property
     def effective_sample(self) -> float:
         """Effective sample size of the weights, as a fraction of the windows."""
         return effective_sample(self.weights)

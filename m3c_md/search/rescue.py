@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.problem import SearchProblem
-from m3c_md.search.selection import Candidate, Standing, same_decomposition
+from m3c_md.search.selection import LARGEST_ERROR, Candidate, Standing, same_decomposition
 from m3c_md.search.trials import Trial, Trials
 
 # Starts whose labels are held.
@@ -21,9 +21,10 @@ N_HELD = 4
 TIGHTER_BALANCE = (0.25, 0.5)
 
 
-def is_poor(candidate: Candidate, n_states: int) -> bool:
-    """Whether Q is closer to that of labels without memory, which is 1, than to that of states that are never left."""
-    return candidate.metastability < 0.5 * (1 + n_states)
+def outdone(problem: SearchProblem, best: Candidate, judged: Sequence[tuple[Trial, Candidate]]) -> bool:
+    """Whether a start, by its least-squares rule, is more metastable than the best candidate beyond their errors."""
+    starts = [c for _, c in judged if c.standing(problem.settings, problem.n_windows) != Standing.DEGENERATE]
+    return any(c.lowest > best.highest and not c.support.error > LARGEST_ERROR for c in starts)
 
 
 def held_trials(problem: SearchProblem, judged: Sequence[tuple[Trial, Candidate]]) -> Trials:

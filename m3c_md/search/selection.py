@@ -41,6 +41,9 @@ INTERVAL = 2.0
 LARGEST_ERROR = 0.5 / INTERVAL
 # An error from ten parts that exceeds another by this factor is larger at the level of 95 % (F test, 9 and 9).
 LARGER_ERROR = 2.0
+# Every window costs 1 under the rule that gives all states the same score. A rule that costs as much has learned
+# nothing, whatever its states are.
+NOTHING_LEARNED = 0.98
 # Windows on which candidates that were fitted to different samples are compared.
 COMPARED_WINDOWS = 2000
 
@@ -97,6 +100,10 @@ class Candidate:
         if not smallest > 0.0 or smallest < settings.of_labels(self.least_share, self.held).floor:
             return Standing.DEGENERATE
         return Standing.FINE if smallest >= settings.guard else Standing.RARE
+
+    def may_win(self, settings: SearchSettings, n_windows: int) -> bool:
+        """Whether all states have frames, by a rule that is better than none."""
+        return self.standing(settings, n_windows) != Standing.DEGENERATE and (self.held or self.score < NOTHING_LEARNED)
 
     @property
     def lowest(self) -> float:
@@ -186,7 +193,8 @@ def frame_populations(problem: SearchProblem, candidate: Candidate) -> FloatArra
 
 def by_score(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Candidates that leave no state without frames first, rare ones after the others, then by score."""
-    return sorted(candidates, key=lambda c: (c.standing(problem.settings, problem.n_windows), c.held, c.score))
+    settings, n_windows = problem.settings, problem.n_windows
+    return sorted(candidates, key=lambda c: (c.standing(settings, n_windows), c.held, c.score))
 
 
 def ranked(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -195,8 +203,9 @@ def ranked(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Cand
     Degenerate candidates come last, before them those whose states rest on one part of the data where the states of
     others do not. The rest are ordered by score (labels that were held have a score of another kind and come after
     those that were not), and then whoever is more metastable than the first, beyond the errors of both, comes first.
+    Where the states of the first have hardly any memory, scores say nothing and the most metastable one comes first.
     """
-    degenerate = [c.standing(problem.settings, problem.n_windows) == Standing.DEGENERATE for c in candidates]
+    degenerate = [not c.may_win(problem.settings, problem.n_windows) for c in candidates]
     errors = [np.nan_to_num(c.support.error) for c, lost in zip(candidates, degenerate, strict=True) if not lost]
     limit = max(LARGEST_ERROR, LARGER_ERROR * min(errors, default=0.0))
     keys = {
@@ -205,12 +214,21 @@ def ranked(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Cand
     }
     order = sorted(candidates, key=lambda c: keys[id(c)])
     may_win = [c for c in order if not any(keys[id(c)][:2])]
-    while may_win:
-        better = [c for c in may_win if c.lowest > order[0].highest]
-        if not better:
-            break
-        order = [better[0], *(c for c in order if c is not better[0])]
+    if may_win and is_poor(may_win[0], problem.settings.n_states):
+        return _first(max(may_win, key=lambda c: c.metastability), order)
+    while better := [c for c in may_win if c.lowest > order[0].highest]:
+        order = _first(better[0], order)
     return order
+
+
+def _first(best: Candidate, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Candidates with one of them before the others."""
+    return [best, *(c for c in candidates if c is not best)]
+
+
+def is_poor(candidate: Candidate, n_states: int) -> bool:
+    """Whether Q is closer to that of labels without memory, which is 1, than to that of states that are never left."""
+    return candidate.metastability < 0.5 * (1 + n_states)
 
 
 def choose(
@@ -219,14 +237,15 @@ def choose(
     """Split candidates, best first, into those that go on and those that end here with a fate.
 
     Where places are few, of one decomposition only the best bandwidths go on: between neighbours there is little to
-    choose, and the places are for other decompositions.
+    choose, and the places are for other decompositions. Another one that looks more metastable than the best has a
+    place of its own: a larger sample may show that it is.
     """
     alive: list[Candidate] = []
     out: list[Candidate] = []
     n_same = SAME_KEPT if n_keep < len(candidates) else len(candidates)
     for candidate in candidates:
         twin = next((c for c in alive if c.bandwidth == candidate.bandwidth and _same_solution(c, candidate)), None)
-        if candidate.standing(problem.settings, problem.n_windows) == Standing.DEGENERATE:
+        if not candidate.may_win(problem.settings, problem.n_windows):
             out.append(as_degenerate(candidate))
         elif twin is not None:
             out.append(replace(candidate, fate=f"same as {twin.start}"))
@@ -234,12 +253,24 @@ def choose(
             alive.append(candidate)
         else:
             out.append(replace(candidate, fate=f"dropped: score after {candidate.n_windows} windows"))
-    return alive, out
+    dropped = [c for c in out if c.fate.startswith("dropped") and not any(same_decomposition(c, d) for d in alive)]
+    extra = more_metastable(alive[0], dropped) if alive else None
+    if extra is None:
+        return alive, out
+    return [*alive, replace(extra, fate="")], [c for c in out if c is not extra]
+
+
+def more_metastable(best: Candidate, others: Sequence[Candidate]) -> Candidate | None:
+    """Return the most metastable of some candidates, if its interval lies above the metastability of the best one."""
+    supported = [c for c in others if c.lowest > best.metastability and not c.support.error > LARGEST_ERROR]
+    return max(supported, key=lambda c: c.lowest, default=None)
 
 
 def as_degenerate(candidate: Candidate) -> Candidate:
-    """Candidate with a fate that says which state has too few frames."""
+    """Candidate with a fate that says which state has too few frames, or that its rule is none."""
     state = int(np.argmin(candidate.populations))
+    if candidate.score >= NOTHING_LEARNED and not candidate.held:
+        return replace(candidate, fate="degenerate: its rule is no better than none")
     return replace(candidate, fate=f"degenerate: state {state} has {candidate.populations[state]:.2%} of the frames")
 
 
@@ -257,6 +288,48 @@ def compared_states(problem: SearchProblem, candidate: Candidate) -> IntArray:
     chosen = problem.data.windows[0, equally_spaced(problem.data.n_windows, COMPARED_WINDOWS)]
     features = problem.feature_map(candidate.bandwidth)(problem.data.frames[chosen], np.float32)
     return np.asarray(candidate.optimum.rule.scores(features).argmax(axis=0), dtype=np.intp)
+
+
+def close_rival(problem: SearchProblem, candidates: Sequence[Candidate], share: float) -> Candidate | None:
+    """Best candidate of another decomposition whose score is within ``share`` of the winner's, or lower.
+
+    Only those that met as many windows as the finalists did are asked, and that may win.
+    """
+    winner = candidates[0]
+    furthest = max((c.n_windows for c in candidates[1:] if c.fate == "finalist"), default=0)
+    near = [
+        c
+        for c in candidates[1:]
+        if c.n_windows >= furthest > 0
+        and c.fate.startswith(("finalist", "dropped"))
+        and c.held == winner.held
+        and c.score <= (1.0 + share) * winner.score
+        and not c.support.error > LARGEST_ERROR
+    ]
+    return next((c for c in sorted(near, key=lambda c: c.score) if _differs(problem, winner, c)), None)
+
+
+def set_aside(problem: SearchProblem, candidates: Sequence[Candidate]) -> Candidate | None:
+    """Most metastable candidate that did not win because its states rest on too little of the data.
+
+    None unless it is more metastable than the winner beyond the winner's error.
+    """
+    winner = candidates[0]
+    others = [
+        c
+        for c in candidates[1:]
+        if c.metastability > winner.highest
+        and c.support.error > LARGEST_ERROR
+        and c.optimum.iterations > 0
+        and c.may_win(problem.settings, problem.n_windows)
+    ]
+    best = max(others, key=lambda c: c.metastability, default=None)
+    return best if best is not None and _differs(problem, winner, best) else None
+
+
+def _differs(problem: SearchProblem, winner: Candidate, other: Candidate) -> bool:
+    """Whether two rules give frames clearly different states."""
+    return not same_states(compared_states(problem, winner), compared_states(problem, other), SAME_DECOMPOSITION)
 
 
 def nothing_left(ended: Sequence[Candidate], settings: SearchSettings) -> DegenerateSolutionError:

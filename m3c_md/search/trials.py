@@ -19,7 +19,15 @@ from m3c_md.optimize.blocks import Rule
 from m3c_md.search.failures import Failure, excused
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.problem import BandwidthStart, SearchProblem
-from m3c_md.search.selection import Candidate, Standing, ranked, same_decomposition
+from m3c_md.search.selection import (
+    LARGEST_ERROR,
+    NOTHING_LEARNED,
+    Candidate,
+    Standing,
+    more_metastable,
+    ranked,
+    same_decomposition,
+)
 from m3c_md.search.starts import bandwidth_start, shared_starts
 from m3c_md.search.windows import equally_spaced
 
@@ -155,14 +163,21 @@ def _add(trials: list[Trial], new: Trial) -> None:
     trials.append(new)
 
 
-def promising(judged: Sequence[tuple[Trial, Candidate]], best: float) -> list[tuple[Trial, Candidate]]:
-    """Trials whose least-squares rule is not much worse than the best one, best first; at least one of them.
+def promising(
+    problem: SearchProblem, judged: Sequence[tuple[Trial, Candidate]], known: Sequence[tuple[Trial, Candidate]]
+) -> list[tuple[Trial, Candidate]]:
+    """Trials whose least-squares rule is not much worse than the best one known, best first; at least one of them.
 
-    ``best`` is the lowest score of a least-squares rule known so far.
+    So is one that looks more metastable than the best, whatever its score. States that rest on one part of the data
+    may look perfect, so they do not count as the best, and are tried last.
     """
-    order = sorted(judged, key=lambda one: one[1].score)
-    limit = UNPROMISING * best
-    return [one for place, one in enumerate(order) if place == 0 or one[1].score <= limit]
+    order = sorted(judged, key=lambda one: (one[1].support.error > LARGEST_ERROR, one[1].score))
+    supported = [c.score for _, c in known if not c.support.error > LARGEST_ERROR]
+    limit = min(UNPROMISING * min(supported, default=np.inf), NOTHING_LEARNED)
+    chosen = [one for place, one in enumerate(order) if place == 0 or one[1].score <= limit]
+    others = [c for _, c in order if c.standing(problem.settings, problem.n_windows) != Standing.DEGENERATE]
+    extra = more_metastable(order[0][1], others)
+    return chosen + [one for one in order if one[1] is extra and all(one is not other for other in chosen)]
 
 
 def sweep(problem: SearchProblem, scouted: Sequence[Candidate], bandwidths: Sequence[float]) -> Trials:
@@ -171,8 +186,7 @@ def sweep(problem: SearchProblem, scouted: Sequence[Candidate], bandwidths: Sequ
     for candidate in ranked(problem, scouted):
         known = any(same_decomposition(candidate, other) for other in found)
         hopeless = bool(found) and candidate.score > HOPELESS * found[0].score
-        degenerate = candidate.standing(problem.settings, problem.n_windows) == Standing.DEGENERATE
-        if not (known or hopeless or degenerate):
+        if candidate.may_win(problem.settings, problem.n_windows) and not (known or hopeless):
             found.append(candidate)
     if not found:
         return {}
