@@ -335,9 +335,7 @@ def _losses(problem: SearchProblem, failures: Sequence[Failure]) -> list[Note]:
     return notes
 
 
-def _doubts(
-    problem: SearchProblem, candidates: Sequence[Candidate], asked: SearchSettings, lagtime: int
-) -> list[Note]:
+def _doubts(problem: SearchProblem, candidates: Sequence[Candidate], asked: SearchSettings, lagtime: int) -> list[Note]:
     """What the user would want to know before trusting the winner; ``lagtime`` is 0 for single frames."""
     notes: list[Note] = []
     winner = candidates[0]

@@ -373,9 +373,7 @@ def _least_squares_of_bandwidth(
                 loss, _ = class_losses(blocks, rule, labels, settings.n_states)
                 objective = float(loss.sum()) + settings.penalty(rule)
                 optimum = LocalOptimum(rule, labels, objective, 0.0, 0, False, (objective,))
-                judgement = judge(
-                    problem, trial.start, bandwidth, blocks, optimum, selection, chosen, settings
-                )
+                judgement = judge(problem, trial.start, bandwidth, blocks, optimum, selection, chosen, settings)
                 judged.append((trial, judgement))
     return judged
 
@@ -449,14 +447,15 @@ def _polish(problem: SearchProblem, candidate: Candidate, options: SearchOptions
     whole = candidate.n_windows == n_windows
     if not (whole and candidate.optimum.converged and candidate.optimum.gap <= gap):
         precision = np.float32 if gap >= SINGLE_PRECISION_GAP else np.float64
-        feature_map, chosen = problem.feature_map(candidate.bandwidth), equally_spaced(problem.data.n_windows, n_windows)
+        feature_map, chosen = (
+            problem.feature_map(candidate.bandwidth),
+            equally_spaced(problem.data.n_windows, n_windows),
+        )
         blocks = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, precision)
         fitted = _fitted(blocks, settings)
         rule, labels = candidate.optimum.rule, candidate.optimum.labels
         if not whole:
             labels = _balanced_start(fitted, Trial("", rule=rule), n_windows, settings)
         optimum = local_search(fitted, labels, settings, start=rule, gap=gap)
-        candidate = judge(
-            problem, candidate.start, candidate.bandwidth, blocks, optimum, selection, chosen, settings
-        )
+        candidate = judge(problem, candidate.start, candidate.bandwidth, blocks, optimum, selection, chosen, settings)
     return replace(candidate, populations=frame_populations(problem, candidate))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from m3c_md.optimize.blocks import Rule
+from m3c_md.search.candidates import Search, SearchOptions
 from m3c_md.search.local_search import LocalOptimum, SearchSettings
 from m3c_md.search.problem import prepare_problem
 from m3c_md.search.selection import Candidate
+from m3c_md.search.support import Support
 from m3c_md.search.windows import windows_of_trajectories
 
 TRIANGLE = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
@@ -67,6 +69,15 @@ def problem_of(
     )
 
 
+def search(problem, bandwidths, starts, *, report=lambda share: None, journal=None, failures=None, **options):
+    """Run a search, the way an estimator does."""
+    given = {"selection": "objective", "seed": 0, **options}
+    found = Search(
+        problem, bandwidths, starts, SearchOptions(**given), report=report, journal=journal, failures=failures
+    )
+    return found.run()
+
+
 N_CANDIDATE_WINDOWS = 597  # of three trajectories of 200 frames
 
 
@@ -75,7 +86,11 @@ def labels_of(shift):
     return (np.arange(N_CANDIDATE_WINDOWS) // (7 + 6 * shift)) % 3
 
 
-def candidate(start, bandwidth, score, shift=0, populations=(0.3, 0.3, 0.4)):
+def candidate(
+    start, bandwidth, score, shift=0, populations=(0.3, 0.3, 0.4), *, quality=2.5, error=0.01, n_parts=5, **more
+):
     """A candidate that nobody has optimised: what is done with it depends on these properties alone."""
     optimum = LocalOptimum(Rule(np.zeros((3, 10)), np.zeros(3)), labels_of(shift), score, 0.0, 1, True, (score,))
-    return Candidate(start, bandwidth, optimum, score, np.array(populations), 2.5, N_CANDIDATE_WINDOWS)
+    support = Support(error, n_parts)
+    shares = np.array(populations)
+    return Candidate(start, bandwidth, optimum, score, shares, quality, N_CANDIDATE_WINDOWS, support=support, **more)

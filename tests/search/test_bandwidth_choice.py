@@ -9,10 +9,9 @@ import pytest
 
 from m3c_md.search import bandwidth_choice
 from m3c_md.search.bandwidth_choice import STANDARD_ERRORS, WORSE_SCORE, part_losses, widest_first
-from m3c_md.search.candidates import search
-from m3c_md.search.selection import SAME_DECOMPOSITION, agree, ranked, score
+from m3c_md.search.selection import ranked, same_decomposition, score
 from m3c_md.search.windows import FeatureBlocks
-from tests.search._data import problem_of, switching
+from tests.search._data import problem_of, search, switching
 
 BANDWIDTHS = tuple(2.0 ** (0.5 * j) for j in range(-1, 7))
 
@@ -57,7 +56,7 @@ def test_nothing_wider_is_as_good_as_the_one_chosen(case):
         return (
             candidate.score <= WORSE_SCORE * best.score
             and excess.sum() <= STANDARD_ERRORS * error
-            and agree(candidate, best, SAME_DECOMPOSITION)
+            and same_decomposition(candidate, best)
         )
 
     assert chosen is best or as_good(chosen)
@@ -109,9 +108,9 @@ def test_a_state_lost_on_the_way_is_never_taken(case):
 
 def test_labels_that_are_held_keep_their_order(case):
     problem, candidates = case
-    held = replace(problem, settings=replace(problem.settings, hold_labels=True))
-    order = ranked(problem, candidates)
-    assert widest_first(held, order) == order
+    order = [replace(c, held=True) for c in ranked(problem, candidates)]
+    assert widest_first(problem, order) == order
+    assert widest_first(problem, []) == []
 
 
 @pytest.mark.usefixtures("anything_goes")

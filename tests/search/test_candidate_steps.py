@@ -7,9 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from m3c_md.exceptions import DegenerateSolutionError
 from m3c_md.search import candidates as candidates_module
-from m3c_md.search.candidates import RUNGS, TRIAL_GAP, _balanced_start, _finish, _optimise_bandwidth, _rung_sizes
+from m3c_md.search.candidates import (
+    MOST_POLISHED,
+    RUNGS,
+    TRIAL_GAP,
+    Search,
+    SearchOptions,
+    _balanced_start,
+    _optimise_bandwidth,
+    _rung_sizes,
+)
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.selection import choose
 from m3c_md.search.trials import Trial
@@ -71,47 +79,40 @@ class TestBalancedStart:
 
 
 class TestFinish:
-    def finish(self, problem, alive, ended, ends):
-        """Polishing gives every start the populations in ``ends``; returns candidates and who was polished."""
+    """Samples are left out: who is polished, and who wins."""
+
+    def finish(self, problem, monkeypatch, alive, ends):
+        """Polishing gives every start the populations in ``ends``; returns winner, those that ended, who was polished."""
         polished = []
 
         def polish(one):
             polished.append(one.start)
             return replace(one, populations=np.array(ends[one.start]))
 
-        return _finish(problem, alive, ended, polish, None), polished
+        search = Search(problem, (1.0,), ("kinetic",), SearchOptions("class-averaged", 0))
+        monkeypatch.setattr(search, "_climbed", lambda candidates: candidates)
+        monkeypatch.setattr(search, "_polished", polish)
+        return search._finished(alive), {c.start: c.fate for c in search._ended}, polished
 
-    def test_the_first_that_keeps_its_states_wins(self, problem):
+    def test_the_first_that_keeps_its_states_wins(self, problem, monkeypatch):
         alive = [candidate(name, 1.0, 0.1) for name in "abc"]
-        found, polished = self.finish(problem, alive, [], {"a": EMPTY, "b": FINE})
+        winner, ended, polished = self.finish(problem, monkeypatch, alive, {"a": EMPTY, "b": FINE})
         assert polished == ["a", "b"]
-        assert [(c.start, c.fate) for c in found[:1]] == [("b", "winner")]
-        assert {c.start: c.fate for c in found}["a"] == "degenerate: at full accuracy"
+        assert (winner.start, winner.fate) == ("b", "winner")
+        assert ended == {"a": "degenerate: at full accuracy", "c": "finalist"}
 
-    def test_a_rare_state_is_kept_where_none_is_better(self, problem):
-        alive = [candidate("a", 1.0, 0.1), candidate("b", 1.0, 0.2, populations=RARE)]
-        found, polished = self.finish(problem, alive, [], {"a": RARE})
-        assert polished == ["a"], "another rare one is not polished in its place"
-        assert [(c.start, c.fate) for c in found] == [("a", "winner"), ("b", "finalist")]
+    def test_a_rare_state_wins_where_it_comes_first(self, problem, monkeypatch):
+        alive = [candidate("a", 1.0, 0.1, populations=RARE), candidate("b", 1.0, 0.2)]
+        winner, ended, polished = self.finish(problem, monkeypatch, alive, {"a": RARE})
+        assert (winner.start, polished, ended) == ("a", ["a"], {"b": "finalist"})
 
-    def test_a_rare_state_gives_way_to_one_that_is_not(self, problem):
-        alive = [candidate("a", 1.0, 0.1), candidate("b", 1.0, 0.2)]
-        found, _ = self.finish(problem, alive, [], {"a": RARE, "b": FINE})
-        assert [(c.start, c.fate) for c in found] == [("b", "winner"), ("a", "finalist")]
-
-    def test_those_dropped_for_their_score_come_last(self, problem):
-        dropped = [
-            replace(candidate(name, 1.0, score), fate="dropped: score") for name, score in (("c", 0.4), ("d", 0.3))
-        ]
-        ended = [*dropped, replace(candidate("e", 1.0, 0.1), fate="same as a")]
-        found, polished = self.finish(problem, [candidate("a", 1.0, 0.1)], ended, {"a": EMPTY, "d": FINE})
-        assert polished == ["a", "d"]
-        assert found[0].start == "d"
-        assert sorted(c.start for c in found) == ["a", "c", "d", "e"]
-
-    def test_where_all_lose_a_state_that_is_an_error(self, problem):
-        with pytest.raises(DegenerateSolutionError):
-            self.finish(problem, [candidate("a", 1.0, 0.1)], [], {"a": EMPTY})
+    def test_only_so_many_are_brought_to_full_accuracy(self, problem, monkeypatch):
+        names = [f"{i}" for i in range(MOST_POLISHED + 2)]
+        alive = [candidate(name, 1.0, 0.1) for name in names]
+        winner, ended, polished = self.finish(problem, monkeypatch, alive, dict.fromkeys(names, EMPTY))
+        assert winner is None
+        assert polished == names[:MOST_POLISHED]
+        assert sorted(ended) == names
 
 
 class TestChoose:

@@ -18,13 +18,12 @@ from m3c_md.optimize.large_margin import solve_large_margin
 from m3c_md.optimize.window_loss import window_losses
 from m3c_md.search import candidates as candidates_module
 from m3c_md.search import trials as trials_module
-from m3c_md.search.candidates import search
 from m3c_md.search.local_search import local_search
 from m3c_md.search.selection import Standing, frame_populations, judge, score
 from m3c_md.search.starts import shared_starts
 from m3c_md.search.trials import N_SCOUTS
 from m3c_md.search.windows import FeatureBlocks, windows_of_trajectories
-from tests.search._data import problem_of, slow_and_wide, switching
+from tests.search._data import problem_of, search, slow_and_wide, switching
 
 FATES = ("winner", "finalist", "degenerate", "same as", "dropped")
 BANDWIDTHS = (1.5, 3.0)
@@ -291,7 +290,9 @@ class TestJudgement:
         problem = replace(problem, weights=weights / weights.sum())
         blocks = FeatureBlocks(problem.data, problem.feature_map(3.0), problem.weights)
         optimum = local_search(blocks, truth, problem.settings)
-        return problem, blocks, optimum, judge(problem, "mine", 3.0, blocks, optimum, "objective")
+        everything = np.arange(problem.data.n_windows)
+        judged = judge(problem, "mine", 3.0, blocks, optimum, "objective", everything, problem.settings)
+        return problem, blocks, optimum, judged
 
     def test_populations_and_metastability_by_hand(self, judged):
         problem, _, optimum, candidate = judged

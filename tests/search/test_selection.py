@@ -9,10 +9,10 @@ from m3c_md.optimize.blocks import Rule
 from m3c_md.search.local_search import LocalOptimum, SearchSettings
 from m3c_md.search.selection import (
     Candidate,
+    NOTHING_LEARNED,
     Standing,
+    as_degenerate,
     class_averaged,
-    close_rival,
-    metastability_of,
     nothing_left,
 )
 
@@ -20,7 +20,7 @@ SETTINGS = SearchSettings(2, 1e-3, (0.1, 0.9))
 N_WINDOWS = 100
 
 
-def candidate(smallest=0.4, labels=None, *, score=1.0, n_windows=N_WINDOWS, **more):
+def candidate(smallest=0.4, labels=None, *, score=0.5, n_windows=N_WINDOWS, **more):
     labels = np.arange(N_WINDOWS) % 2 if labels is None else labels
     optimum = LocalOptimum(Rule(np.zeros((2, 1)), np.zeros(2)), labels, score, score, 1, True, (score,))
     return Candidate("start", 1.0, optimum, score, np.array([1.0 - smallest, smallest]), 1.5, n_windows, **more)
@@ -52,21 +52,18 @@ def test_class_average_by_hand():
     assert class_averaged(np.array([0.2, 0.0]), np.array([1.0, 0.0])) == np.inf
 
 
-def test_metastability_is_the_trace_of_the_reversible_chain():
-    """Counts [[6, 1], [3, 2]] symmetrise to [[12, 4], [4, 4]]: 12/16 + 4/8."""
-    assert metastability_of(np.array([[6.0, 1.0], [3.0, 2.0]])) == pytest.approx(0.75 + 0.5)
-    assert metastability_of(np.array([[1.0, 0.0], [0.0, 0.0]])) == 1.0  # a state that is never visited adds nothing
+def test_a_bound_that_a_candidate_was_given_counts_in_place_of_that_of_the_settings():
+    rare = candidate(0.03, least_share=0.02)
+    assert rare.standing(SETTINGS, N_WINDOWS) == Standing.RARE
+    assert candidate(0.03).standing(SETTINGS, N_WINDOWS) == Standing.DEGENERATE
+    assert candidate(0.11, least_share=0.4).standing(SETTINGS, N_WINDOWS) == Standing.FINE, "closer asks for no more"
 
 
-def test_close_rival_is_a_different_finalist_of_nearly_the_same_score():
-    other = (np.arange(N_WINDOWS) < 50).astype(int)
-    winner = candidate(fate="winner")
-    rival = candidate(labels=other, score=1.1, fate="finalist")
-    assert close_rival([winner, rival], 0.1001) is rival
-    assert close_rival([winner, rival], 0.0999) is None
-    assert close_rival([winner, candidate(score=1.0, fate="finalist")], 0.1) is None  # the same decomposition
-    assert close_rival([winner, candidate(labels=other, score=1.0, fate="dropped")], 0.1) is None
-    assert close_rival([winner, candidate(score=1.0, fate="finalist"), rival], 0.2) is rival
+def test_a_rule_that_is_no_better_than_none_cannot_win_unless_its_labels_were_held():
+    assert candidate(score=0.9 * NOTHING_LEARNED).may_win(SETTINGS, N_WINDOWS)
+    assert not candidate(score=NOTHING_LEARNED).may_win(SETTINGS, N_WINDOWS)
+    assert candidate(score=NOTHING_LEARNED, held=True).may_win(SETTINGS, N_WINDOWS)
+    assert as_degenerate(candidate(score=1.0)).fate == "degenerate: its rule is no better than none"
 
 
 def test_error_names_the_best_of_the_degenerate_and_its_smallest_state():

@@ -9,14 +9,17 @@ import pytest
 
 from m3c_md.optimize.blocks import Rule
 from m3c_md.search import trials as trials_module
+from m3c_md.search.selection import LARGEST_ERROR
 from m3c_md.search.trials import (
+    FEWEST_WINDOWS,
     HOPELESS,
+    LARGEST_LOOSENED,
     N_DECOMPOSITIONS,
-    N_LAST_RESORT,
+    UNPROMISING,
     Trial,
     continued,
     first_trials,
-    last_resort,
+    promising,
     scouting,
     sweep,
 )
@@ -99,14 +102,57 @@ class TestSweep:
         assert {name for name, _ in pairs(sweep(problem, scouted, (1.0, 2.0)))} == {"honest"}
         assert sweep(problem, scouted[:1], (1.0, 2.0)) == {}
 
-    def test_where_all_are_empty_those_that_came_closest_try_again(self, problem):
-        shares = {"a": 0.001, "b": 0.003, "twin": 0.002}
-        scouted = [candidate(name, 1.0, 0.1, populations=(0.5, 0.5 - x, x)) for name, x in shares.items()]
-        trials = {1.0: [Trial("a", labels_of(0), twins=("twin",)), Trial("b", labels_of(1))]}
-        again = last_resort(scouted, trials, (2.0, 4.0))
-        assert N_LAST_RESORT == 2
-        assert pairs(again) == {(name, width) for name in ("b", "twin") for width in (2.0, 4.0)}
-        assert all(trial.twins == () for group in again.values() for trial in group)
+
+class TestPromising:
+    """Starts as least squares judges them: by score, by support, by metastability."""
+
+    def chosen(self, problem, *given):
+        judged = [(Trial(one.start), one) for one in given]
+        return [trial.start for trial, _ in promising(problem, judged, judged)]
+
+    def test_much_worse_than_the_best_is_not_tried(self, problem):
+        inside, outside = 0.99 * UNPROMISING * 0.1, 1.01 * UNPROMISING * 0.1
+        given = [candidate("c", 1.0, outside), candidate("b", 1.0, inside), candidate("a", 1.0, 0.1)]
+        assert self.chosen(problem, *given) == ["a", "b"]
+
+    def test_the_best_is_tried_even_where_nothing_is_learned(self, problem):
+        assert self.chosen(problem, candidate("a", 1.0, 1.2), candidate("b", 1.0, 1.1)) == ["b"]
+
+    def test_what_rests_on_one_part_is_no_measure_for_others_and_comes_last(self, problem):
+        lucky = candidate("lucky", 1.0, 0.01, error=2 * LARGEST_ERROR)
+        assert self.chosen(problem, lucky, candidate("a", 1.0, 0.2), candidate("b", 1.0, 0.3)) == ["a", "b", "lucky"]
+
+    def test_what_looks_more_metastable_is_tried_whatever_its_score(self, problem):
+        given = [candidate("a", 1.0, 0.1), candidate("b", 1.0, 0.9, quality=2.9), candidate("c", 1.0, 0.9, quality=2.7)]
+        assert self.chosen(problem, *given) == ["a", "b"]
+        assert self.chosen(problem, *given[:1], replace(given[1], populations=np.array([0.5, 0.5, 0.0]))) == ["a"]
+
+
+class TestRarerStates:
+    def test_labels_may_be_as_rare_as_half_of_what_a_start_has(self, problem):
+        """597 pairs: a hundredth is six of them; a start with four gets a bound below."""
+        for n_rare, loosened in ((4, True), (6, False)):
+            labels = np.zeros(N_CANDIDATE_WINDOWS, dtype=int)
+            labels[: 200 + n_rare] = np.repeat([1, 2], [200, n_rare])
+            large = replace(problem, settings=replace(problem.settings, balance=(0.01, 0.99)))
+            (group,) = first_trials(large, (1.0,), (labels,), N_CANDIDATE_WINDOWS, 0, None).values()
+            assert (group[0].least_share is not None) == loosened
+            (plain,) = first_trials(large, (1.0,), (labels,), N_CANDIDATE_WINDOWS, 0, None, rarer=False).values()
+            assert plain[0].least_share is None
+
+    def test_but_no_rarer_than_a_few_windows_and_never_where_somebody_chose_the_bound(self, problem):
+        labels = np.zeros(N_CANDIDATE_WINDOWS, dtype=int)
+        labels[:202] = np.repeat([1, 2], [200, 2])
+
+        def bound(lower):
+            asked = replace(problem, settings=replace(problem.settings, balance=(lower, 0.99)))
+            return next(iter(first_trials(asked, (1.0,), (labels,), N_CANDIDATE_WINDOWS, 0, None).values()))[
+                0
+            ].least_share
+
+        assert bound(LARGEST_LOOSENED) == pytest.approx(FEWEST_WINDOWS / N_CANDIDATE_WINDOWS)
+        assert bound(1.01 * LARGEST_LOOSENED) is None
+        assert bound(0.003) is None, "two of 597 are more than that"
 
 
 def test_those_that_go_on_start_from_their_rules():

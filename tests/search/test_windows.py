@@ -216,6 +216,6 @@ class TestFeatureBlocks:
         np.testing.assert_array_equal(found, states[data.windows])
 
     def test_shared_frames_are_kept_in_memory_once(self):
-        data = WindowSet(np.zeros((100, 1)), np.stack([np.arange(99), np.arange(1, 100)]), 99)
+        data = WindowSet(np.zeros((100, 1)), np.stack([np.arange(99), np.arange(1, 100)]), 99, np.zeros(99, int))
         (block,) = FeatureBlocks(data, draw_fourier_map(1, 4, np.random.default_rng(0)), np.ones(99))
         assert len(block.features) == 100

@@ -535,10 +535,10 @@ class TestCandidatesThatFailLate:
         problem = problem_of([wells.frames], 2)
         monkeypatch.setattr(candidates_module, "local_search", raising(SolverError("no luck; use none")))
         with pytest.raises(SolverError, match="no luck; use none"):
-            candidates_module.search(problem, (1.0,), ("kmeans",), selection="objective", seed=0)
+            search(problem, (1.0,), ("kmeans",))
         monkeypatch.setattr("m3c_md.search.starts.eigh", raising(LinAlgError("none here")))
         with pytest.raises(SolverError, match=r"slow coordinates of the features failed \(none here"):
-            candidates_module.search(problem, (1.0,), ("kinetic", "kmeans"), selection="objective", seed=0)
+            search(problem, (1.0,), ("kinetic", "kmeans"))
 
     def test_with_states_that_all_others_lose(self, wells: Wells, monkeypatch: Patch) -> None:
         """A degenerate search tells of the starts that failed, which might have done better."""

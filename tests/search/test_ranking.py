@@ -1,0 +1,153 @@
+"""Who wins: by populations and support first, then by score, unless another is clearly more metastable."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from m3c_md.search.selection import (
+    INTERVAL,
+    LARGER_ERROR,
+    LARGEST_ERROR,
+    choose,
+    close_rival,
+    ranked,
+    same_decomposition,
+    set_aside,
+)
+from tests.search._data import candidate, problem_of, switching
+
+
+@pytest.fixture(scope="module")
+def problem():
+    trajectories, _ = switching([200, 200, 200], np.random.default_rng(0))
+    return problem_of(trajectories, 3, n_features=10)
+
+
+def order(problem, *given):
+    return [c.start for c in ranked(problem, given)]
+
+
+def test_the_lowest_score_wins_among_those_with_all_states(problem):
+    given = [
+        candidate("b", 1.0, 0.2),
+        candidate("a", 1.0, 0.1),
+        candidate("lost", 1.0, 0.01, populations=(0.5, 0.5, 0)),
+    ]
+    assert order(problem, *given) == ["a", "b", "lost"]
+
+
+def test_a_rare_state_wins_by_its_score(problem):
+    rare = candidate("rare", 1.0, 0.05, populations=(0.6, 0.397, 0.003), least_share=0.002)
+    assert order(problem, candidate("a", 1.0, 0.1), rare)[0] == "rare"
+    assert order(problem, candidate("a", 1.0, 0.04), rare)[0] == "a"
+
+
+def test_what_rests_on_one_part_gives_way_whatever_its_score(problem):
+    lucky = candidate("lucky", 1.0, 0.01, quality=2.99, error=1.01 * LARGEST_ERROR)
+    assert order(problem, lucky, candidate("a", 1.0, 0.3)) == ["a", "lucky"]
+    assert order(problem, replace(lucky, support=replace(lucky.support, error=0.99 * LARGEST_ERROR)))[0] == "lucky"
+
+
+def test_where_all_rest_on_little_that_is_no_reason(problem):
+    """An error that is not significantly larger than the smallest one says nothing."""
+    given = [candidate("a", 1.0, 0.1, error=1.9 * LARGEST_ERROR), candidate("b", 1.0, 0.2, error=LARGEST_ERROR)]
+    assert LARGER_ERROR > 1.9
+    assert order(problem, *given)[0] == "a"
+
+
+@pytest.mark.parametrize(("quality", "winner"), [(2.76, "b"), (2.74, "a")])
+def test_clearly_more_metastable_beats_the_score(problem, quality, winner):
+    """Two intervals of 2 x 0.05 and 2 x 0.075 to one side: they part at a distance of 0.25."""
+    given = [candidate("a", 1.0, 0.1, quality=2.5, error=0.05), candidate("b", 1.0, 0.4, quality=quality, error=0.075)]
+    assert pytest.approx(0.25) == INTERVAL * (0.05 + 0.075)
+    assert order(problem, *given)[0] == winner
+
+
+def test_but_not_if_a_state_is_lost(problem):
+    given = [candidate("a", 1.0, 0.1), candidate("b", 1.0, 0.4, quality=3.0, populations=(0.5, 0.5, 0.0))]
+    assert order(problem, *given)[0] == "a"
+
+
+def test_where_states_have_no_memory_the_most_metastable_is_taken(problem):
+    given = [candidate("a", 1.0, 0.1, quality=1.1, error=0.3), candidate("b", 1.0, 0.4, quality=1.4, error=0.3)]
+    assert order(problem, *given)[0] == "b"
+
+
+def test_held_labels_come_after_those_that_were_not_but_may_be_clearly_better(problem):
+    held = candidate("held", 1.0, 0.05, quality=2.55, held=True)
+    assert order(problem, held, candidate("a", 1.0, 0.3)) == ["a", "held"]
+    assert order(problem, replace(held, metastability=2.9), candidate("a", 1.0, 0.3)) == ["held", "a"]
+
+
+def test_single_frames_are_judged_by_score_alone(problem):
+    given = [
+        candidate("b", 1.0, 0.2, quality=np.nan, error=np.nan),
+        candidate("a", 1.0, 0.1, quality=np.nan, error=np.nan),
+    ]
+    assert order(problem, *given) == ["a", "b"]
+
+
+def test_labelings_that_differ_in_a_rare_state_alone_are_not_the_same(problem):
+    one = candidate("a", 1.0, 0.1)
+    labels = np.zeros(len(one.optimum.labels), dtype=int)
+    labels[:210] = np.repeat([1, 2], [200, 10])
+    moved = labels.copy()
+    moved[200:220] = np.repeat([0, 2], 10)
+    first, second = (replace(one, optimum=replace(one.optimum, labels=x)) for x in (labels, moved))
+    assert same_decomposition(first, first)
+    assert not same_decomposition(first, second)
+
+
+def test_a_more_metastable_one_has_a_place_of_its_own(problem):
+    given = [candidate("a", 1.0, 0.1), candidate("b", 1.0, 0.2, 1), candidate("c", 1.0, 0.9, 2, quality=2.9)]
+    alive, out = choose(problem, given, 2)
+    assert [c.start for c in alive] == ["a", "b", "c"]
+    assert out == []
+    given[2] = replace(given[2], metastability=2.5)
+    assert [c.start for c in choose(problem, given, 2)[0]] == ["a", "b"]
+
+
+class TestWhatIsSaid:
+    """Rivals are told from the winner by what their rules do to frames, however many windows each has seen."""
+
+    @pytest.fixture
+    def rules(self, problem, monkeypatch):
+        monkeypatch.setattr(
+            "m3c_md.search.selection.compared_states",
+            lambda problem, c: np.arange(60) % 3 if c.start == "same" else c.states,
+        )
+
+    def told(self, problem, monkeypatch, ask, *others, **more):
+        states = {"winner": np.arange(60) // 20, "same": np.arange(60) // 20, "other": np.arange(60) % 3}
+        monkeypatch.setattr("m3c_md.search.selection.compared_states", lambda problem, c: states[c.start])
+        winner = replace(candidate("winner", 1.0, 0.1), fate="winner", n_windows=20_000)
+        found = ask(problem, [winner, *others], **more)
+        return None if found is None else found.start
+
+    def test_a_rival_is_another_decomposition_with_as_good_a_score(self, problem, monkeypatch):
+        rival = replace(candidate("other", 1.0, 0.101), fate="finalist")
+        same = replace(candidate("same", 2.0, 0.1), fate="finalist")
+        assert self.told(problem, monkeypatch, close_rival, same, rival, share=0.02) == "other"
+        assert self.told(problem, monkeypatch, close_rival, same, share=0.02) is None
+        worse = replace(rival, score=0.103)
+        assert self.told(problem, monkeypatch, close_rival, worse, share=0.02) is None
+        lucky = replace(rival, support=replace(rival.support, error=0.9))
+        assert self.told(problem, monkeypatch, close_rival, lucky, share=0.02) is None
+
+    def test_scores_of_smaller_samples_are_not_compared(self, problem, monkeypatch):
+        finalist = replace(candidate("same", 1.0, 0.1), fate="finalist", n_windows=20_000)
+        early = replace(candidate("other", 1.0, 0.1), fate="dropped: score after 2000 windows", n_windows=2000)
+        assert self.told(problem, monkeypatch, close_rival, finalist, early, share=0.02) is None
+        late = replace(early, n_windows=20_000)
+        assert self.told(problem, monkeypatch, close_rival, finalist, late, share=0.02) == "other"
+
+    def test_what_was_set_aside_is_more_metastable_and_rests_on_little(self, problem, monkeypatch):
+        lucky = replace(candidate("other", 1.0, 0.05, quality=2.9, error=0.9), fate="dropped: score after 597 windows")
+        assert self.told(problem, monkeypatch, set_aside, lucky) == "other"
+        assert self.told(problem, monkeypatch, set_aside, replace(lucky, metastability=2.5)) is None
+        assert self.told(problem, monkeypatch, set_aside, replace(lucky, start="same")) is None
+        supported = replace(lucky, support=replace(lucky.support, error=0.01))
+        assert self.told(problem, monkeypatch, set_aside, supported) is None

@@ -1,0 +1,103 @@
+"""Where every candidate loses a state: which starts keep their labels, and what that may cost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from m3c_md.exceptions import DegenerateSolutionError
+from m3c_md.search import candidates as candidates_module
+from m3c_md.search.rescue import N_HELD, TIGHTER_BALANCE, held_trials, outdone, tighter_trials
+from m3c_md.search.selection import LARGEST_ERROR
+from m3c_md.search.trials import FIRST_TRIALS, Trial
+from tests.search._data import candidate, labels_of, problem_of, search, switching
+
+
+@pytest.fixture(scope="module")
+def problem():
+    trajectories, _ = switching([200, 200, 200], np.random.default_rng(0))
+    return problem_of(trajectories, 3, n_features=10)
+
+
+@pytest.fixture(scope="module")
+def too_many():
+    """Three wells and four states asked for: there is no fourth."""
+    trajectories, wells = switching([400, 400, 400], np.random.default_rng(0), spread=0.5)
+    return problem_of(trajectories, 4, n_features=24, starts=("lumping",)), np.concatenate(wells)
+
+
+def judged(*candidates):
+    return [(Trial(c.start, labels=labels_of(i)), c) for i, c in enumerate(candidates)]
+
+
+def names(trials):
+    return [trial.start for group in trials.values() for trial in group]
+
+
+def test_the_most_metastable_starts_are_held_each_decomposition_once(problem):
+    given = [candidate(f"{i}", 1.0, 0.5, i, quality=2.0 + 0.1 * i) for i in range(N_HELD + 2)]
+    given.append(candidate("twin", 1.0, 0.5, N_HELD + 1, quality=2.9))
+    trials = held_trials(problem, judged(*given))
+    assert names(trials) == ["twin", *(f"{i}" for i in range(N_HELD, 1, -1))][:N_HELD]
+    assert all(trial.held for group in trials.values() for trial in group)
+
+
+def test_a_start_whose_rule_has_lost_a_state_is_of_no_use(problem):
+    lost = candidate("lost", 1.0, 0.5, 0, (0.5, 0.5, 0.0), quality=2.9)
+    assert names(held_trials(problem, judged(lost, candidate("a", 1.0, 1.5, 1)))) == ["a"]
+
+
+def test_closer_balance_is_closer_than_asked_for(problem):
+    trials = tighter_trials(problem.settings, judged(candidate("a", 1.0, 0.5)), TIGHTER_BALANCE[0])
+    ((trial,),) = trials.values()
+    assert problem.settings.balance[0] < trial.least_share == pytest.approx(TIGHTER_BALANCE[0] / 3)
+    assert tighter_trials(problem.settings, judged(candidate("a", 1.0, 0.5)), 0.02) == {}
+
+
+def test_a_start_that_is_clearly_more_metastable_calls_for_help(problem):
+    best = candidate("best", 1.0, 0.1, quality=2.5, error=0.01)
+    assert outdone(problem, best, judged(candidate("a", 1.0, 0.9, quality=2.6, error=0.01)))
+    assert not outdone(problem, best, judged(candidate("a", 1.0, 0.9, quality=2.53, error=0.01)))
+    lucky = candidate("a", 1.0, 0.9, quality=2.99, error=LARGEST_ERROR)
+    assert not outdone(problem, best, judged(lucky))
+
+
+class TestWholeSearch:
+    WIDTHS = tuple(0.75 * 2.0 ** (0.5 * j) for j in range(6))
+
+    def test_more_states_than_there_are_end_with_held_labels(self, too_many):
+        problem, wells = too_many
+        winner = search(problem, self.WIDTHS, ("kinetic", "lumping", "kmeans"), selection="class-averaged")[0]
+        assert winner.held
+        assert winner.populations.min() >= problem.settings.floor
+        assert winner.optimum.converged
+        states = winner.optimum.rule.scores(problem.feature_map(winner.bandwidth)(problem.data.frames)).argmax(axis=0)
+        # The three wells are kept apart: one of them is cut in two.
+        shares = [np.bincount(wells[states == k], minlength=3).max() / (states == k).sum() for k in range(4)]
+        assert min(shares) > 0.9
+
+    def test_the_effort_is_bounded(self, too_many, monkeypatch):
+        """A few local searches that lose a state, not all of them, and no other search after that."""
+        problem, _ = too_many
+        calls = []
+        original = candidates_module.local_search
+
+        def counted(blocks, labels, settings, **options):
+            calls.append(settings.hold_labels)
+            return original(blocks, labels, settings, **options)
+
+        monkeypatch.setattr(candidates_module, "local_search", counted)
+        search(problem, self.WIDTHS, ("kinetic", "lumping", "kmeans", "random"), selection="class-averaged")
+        assert calls.count(False) <= 4 * FIRST_TRIALS
+        assert calls.count(True) <= 2 * N_HELD
+
+    def test_single_frames_are_held_closer_to_balance(self):
+        frames = np.random.default_rng(0).normal(size=(400, 2))
+        problem = problem_of([frames], 3, n_features=20, n_slices=1, starts=("kmeans",), regularization=0.3)
+        found = []
+        try:
+            found = search(problem, (4.0, 8.0), ("kmeans", "random"), selection="class-averaged")
+        except DegenerateSolutionError:
+            return
+        assert found[0].populations.min() >= problem.settings.floor
+        assert not found[0].held

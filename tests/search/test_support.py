@@ -1,0 +1,89 @@
+"""Support: parts of the data, and what leaving one out does to the metastability of states."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from m3c_md.search.support import N_PARTS, independent_parts, metastability_of, part_transitions, support_of
+
+
+class TestParts:
+    def test_ten_trajectories_are_ten_parts_whatever_their_lengths(self):
+        sizes = [5, 0, 100, *[7] * (N_PARTS - 2)]
+        parts = independent_parts(sizes, np.arange(sum(sizes)))
+        np.testing.assert_array_equal(np.bincount(parts), [n for n in sizes if n])
+
+    @pytest.mark.parametrize("sizes", [[1000], [500, 500], [900, 100], [333, 333, 334], [990, 5, 5], [1]])
+    def test_fewer_are_cut_into_about_ten_blocks_that_do_not_cross_trajectories(self, sizes):
+        parts = independent_parts(sizes, np.arange(sum(sizes)))
+        trajectory = np.repeat(np.arange(len(sizes)), sizes)
+        assert (np.diff(parts) >= 0).all(), "blocks are contiguous"
+        assert len({(t, p) for t, p in zip(trajectory, parts, strict=True)}) == len(set(parts.tolist()))
+        if sum(sizes) > 1:
+            assert N_PARTS <= len(set(parts.tolist())) <= N_PARTS + len(sizes)
+
+    def test_a_sample_has_the_parts_of_its_windows(self):
+        sizes, chosen = [300, 0, 450], np.array([0, 17, 299, 300, 749])
+        np.testing.assert_array_equal(
+            independent_parts(sizes, chosen), independent_parts(sizes, np.arange(750))[chosen]
+        )
+
+    def test_order_of_trajectories_does_not_matter(self):
+        one, two = independent_parts([600, 200], np.arange(800)), independent_parts([200, 600], np.arange(800))
+        assert sorted(np.bincount(one)) == sorted(np.bincount(two))
+
+
+class TestMetastability:
+    def test_it_is_the_trace_of_the_reversible_chain(self):
+        """Counts [[6, 1], [3, 2]] symmetrise to [[12, 4], [4, 4]]: 12/16 + 4/8."""
+        assert metastability_of(np.array([[6.0, 1.0], [3.0, 2.0]])) == pytest.approx(0.75 + 0.5)
+        assert metastability_of(np.array([[1.0, 0.0], [0.0, 0.0]])) == 1.0  # a state that is never visited adds nothing
+
+    def test_of_many_matrices_at_once(self):
+        counts = np.random.default_rng(0).uniform(size=(5, 3, 3))
+        np.testing.assert_allclose(metastability_of(counts), [metastability_of(one) for one in counts])
+
+
+def test_transitions_of_parts_by_hand():
+    states = np.array([[0, 0, 1, 1], [0, 1, 1, 0]])
+    found = part_transitions(states, np.array([1.0, 2.0, 3.0, 4.0]), np.array([7, 7, 9, 9]), 2)
+    np.testing.assert_array_equal(found, [[[1, 2], [0, 0]], [[0, 0], [4, 3]]])
+
+
+class TestSupport:
+    def test_jackknife_by_hand(self):
+        counts = np.random.default_rng(0).uniform(1, 9, size=(6, 3, 3))
+        without = np.array([metastability_of(np.delete(counts, i, axis=0).sum(axis=0)) for i in range(6)])
+        expected = np.sqrt(5 / 6 * ((without - without.mean()) ** 2).sum())
+        assert support_of(counts).error == pytest.approx(expected)
+
+    @pytest.mark.parametrize("n_parts", [10, 100])
+    def test_a_state_of_one_part_has_an_error_of_nearly_one_and_one_of_many_has_not(self, n_parts):
+        common = np.tile(np.diag([90.0, 0.0]), (n_parts, 1, 1))
+        common[0, 1, 1] = 20.0
+        alone = support_of(common)
+        assert 0.85 < alone.error < 1.0
+        assert alone.n_parts == 1
+        common[::3, 1, 1] = 20.0
+        shared = support_of(common)
+        assert shared.error < 0.05
+        assert shared.n_parts == len(common[::3])
+
+    def test_error_is_that_of_other_data_of_the_kind(self):
+        """Twenty parts of a two-state chain: the jackknife error against the spread over many such data sets."""
+        rng = np.random.default_rng(1)
+
+        def data_set():
+            parts = []
+            for _ in range(20):
+                leaves = rng.binomial(100, [0.05, 0.1])
+                parts.append([[100 - leaves[0], leaves[0]], [leaves[1], 100 - leaves[1]]])
+            return np.array(parts, dtype=float)
+
+        sets = [data_set() for _ in range(300)]
+        spread = np.std([metastability_of(one.sum(axis=0)) for one in sets])
+        assert np.mean([support_of(one).error for one in sets]) == pytest.approx(spread, rel=0.15)
+
+    def test_one_part_tells_nothing(self):
+        assert np.isnan(support_of(np.ones((1, 2, 2))).error)
