@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -92,7 +93,8 @@ def report(rows: dict[int, Row]) -> str:
     if typed:
         kinds: dict[str, list[Row]] = {}
         for row in typed:
-            kinds.setdefault(f"{row['error']}: {' '.join(row['text'].split()[:6])} ...", []).append(row)
+            text = re.sub(r"\d+(\.\d+)?", "N", " ".join(row["text"].split()[:8]))
+            kinds.setdefault(f"{row['error']}: {text} ...", []).append(row)
         cells = ([kind, len(some), [r["seed"] for r in some][:10]] for kind, some in sorted(kinds.items()))
         parts.append(_table(["error", "number", "seeds"], cells))
     told = Counter(name for row in done for name in row.get("warnings", []))

@@ -6,6 +6,7 @@ of the package is a good answer any more.
 
 from __future__ import annotations
 
+import logging
 import re
 import signal
 import tempfile
@@ -79,10 +80,15 @@ def at_most(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def deeptimes_own() -> Iterator[None]:
-    """What deeptime warns of in its own part is not ours."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+    """What deeptime warns of in its own part, and writes to its log, is not ours."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
 
 
 def as_arrays(trajs: Any) -> list[NDArray[np.float64]]:
