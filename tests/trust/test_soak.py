@@ -12,7 +12,7 @@ import time
 import warnings
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -105,12 +105,22 @@ def test_thresholds_of_the_search(n_pairs: int, n_columns: int, more: int, modif
     assert assert_good(systems.build(plan))["outcome"] == "model"
 
 
-def three_hidden_states(n_frames: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Sines and cosines of two angles around centres that lie anywhere on the circle, so that some states overlap."""
+class Angles(NamedTuple):
+    """Sines and cosines of angles, the hidden state of every frame, and the best that one can say from the angles."""
+
+    frames: np.ndarray
+    states: np.ndarray
+    nearest: np.ndarray
+
+
+def three_hidden_states(n_frames: int, seed: int) -> Angles:
+    """Two angles around centres that lie anywhere on the circle, so that some states overlap."""
     rng = np.random.default_rng(seed)
     states = np.cumsum(np.where(rng.random(n_frames) < 0.01, rng.integers(1, 3, size=n_frames), 0)) % 3
-    angles = rng.uniform(-np.pi, np.pi, size=(3, 2))[states] + rng.vonmises(0.0, 6.0, size=(n_frames, 2))
-    return np.column_stack([np.sin(angles), np.cos(angles)]), states
+    centres = rng.uniform(-np.pi, np.pi, size=(3, 2))
+    angles = centres[states] + rng.vonmises(0.0, 6.0, size=(n_frames, 2))
+    nearest = np.cos(angles[:, None] - centres).sum(axis=2).argmax(axis=1)
+    return Angles(np.column_stack([np.sin(angles), np.cos(angles)]), states, nearest)
 
 
 # CPU seconds of fit and transform; deeptime's pipeline takes 1 and 2.5.
@@ -121,7 +131,7 @@ def test_states_of_streamed_data_that_overlap(n_frames: int, seconds: float, see
 
     The winner then has a label for all windows in memory, a finalist for the 20,000 of the last sample.
     """
-    frames, states = three_hidden_states(n_frames, seed)
+    frames, states, nearest = three_hidden_states(n_frames, seed)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         began = time.process_time()
@@ -130,7 +140,9 @@ def test_states_of_streamed_data_that_overlap(n_frames: int, seconds: float, see
         spent = time.process_time() - began
     assert all(issubclass(w.category, M3CWarning) for w in told)
     assert np.bincount(labels, minlength=3).min() > 0.05 * n_frames
-    assert agreement(labels, states) > 0.9
+    assert (
+        agreement(labels, states) > agreement(nearest, states) - 0.05
+    )  # where states overlap, 0.8 is the best there is
     assert spent < seconds
 
 
