@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 from soak_report import last_rows, report
 from soak_systems import VERSION, System, build, plan
-from soak_way import RIVAL_SECONDS, BrokenError, Stall, fault, limit, public_way, rival
+from soak_way import CLOCK, RIVAL_SECONDS, BrokenError, Stall, fault, limit, public_way, rival
 
 from m3c_md import M3C
 from m3c_md.exceptions import M3CWarning
@@ -129,7 +129,7 @@ def run(seeds: list[int], path: Path, scale: float) -> None:
             append({"seed": seed, "version": VERSION, "outcome": "started"}, path)
             chosen = plan(seed)
             bar.set_postfix_str(f"seed {seed}, {chosen.n_frames} x {chosen.n_columns}, {n_bad} bad")
-            faulthandler.dump_traceback_later(DEAF * scale * limit(chosen) + 2.0 * RIVAL_SECONDS, exit=True)
+            faulthandler.dump_traceback_later(CLOCK * (DEAF * scale * limit(chosen) + RIVAL_SECONDS), exit=True)
             system = build(chosen)
             try:
                 row = soak(system, scale)
@@ -154,16 +154,19 @@ def unfinished(seeds: range, path: Path, again: bool, most_frames: int) -> list[
 
 def supervise(arguments: list[str]) -> int:
     """Run the seeds in a process of their own, and in a new one where that dies: compiled code may crash or hang."""
+    ended: list[bool] = []
 
     def end(*_: Any) -> None:
-        worker.send_signal(signal.SIGINT)
+        ended.append(True)
+        worker.send_signal(signal.SIGTERM)
 
     while True:
+        began = time.monotonic()
         worker = subprocess.Popen([sys.executable, __file__, "--worker", *arguments])
         signal.signal(signal.SIGTERM, end)
         signal.signal(signal.SIGINT, lambda *_: None)  # the worker hears Ctrl-C, too, and tidies up
         code = worker.wait()
-        if code in (0, 2, 130):
+        if code in (0, 2, 130) or ended or time.monotonic() - began < 5.0:  # that soon it cannot be a system
             return code
         print(f"the process died (code {code}); going on", file=sys.stderr)
         arguments = [argument for argument in arguments if argument != "--again"]
@@ -203,6 +206,8 @@ def main() -> None:
     elif options.show is not None:
         show(options.show, options.patience)
     elif options.worker:
+        for number in (signal.SIGINT, signal.SIGTERM):  # shells start what is in the background deaf to Ctrl-C
+            signal.signal(number, signal.default_int_handler)
         try:
             seeds = unfinished(range(*options.seeds), options.results, options.again, options.most_frames)
             run(seeds, options.results, options.patience)

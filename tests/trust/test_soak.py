@@ -190,7 +190,13 @@ class TestTheSoakItself:
 
     def test_an_alarm_ends_a_fit(self) -> None:
         with pytest.raises(way.Stall, match="longer than 0 s"), way.at_most(0.05):
-            time.sleep(5.0)
+            time.sleep(5.0)  # no CPU time: the clock's alarm comes later
+
+    def test_an_alarm_by_cpu_time(self) -> None:
+        began = time.process_time()
+        with pytest.raises(way.Stall), way.at_most(0.1):
+            sum(x for x in range(10**9))
+        assert time.process_time() - began < 2.0
 
     def test_results_are_taken_up_again(self, tmp_path: Path) -> None:
         path = tmp_path / "results" / "soak.jsonl"
