@@ -89,9 +89,7 @@ def candidates_of(contents: Contents, n_features: int | None = None) -> list[Can
 
 
 def _details_of(contents: Contents, n: int) -> tuple[list[Support], list[float | None], list[bool]]:
-    """Support of the candidates, bounds on their labels, and whether these were held; unknown in files of version 0.1.0."""
-    if "held" not in contents.arrays:
-        return [Support()] * n, [None] * n, [False] * n
+    """Support of the candidates, bounds on their labels, and whether these were held."""
     error, n_parts = contents.array("error", n, finite=False), contents.indices("n_parts", n, below=2**53)
     share, held = contents.array("least_share", n, finite=False), contents.array("held", n, kind="b")
     support = [Support(float(error[i]), int(n_parts[i])) for i in range(n)]

@@ -132,10 +132,10 @@ class MarginModel(StateModel):
     def candidates(self) -> pd.DataFrame:
         """Every (start, bandwidth) that was tried, the winner first: how well it did and what became of it.
 
-        ``error`` is the standard error of the metastability (jackknife over independent parts of the data: trajectories,
-        or ten blocks where there are fewer than ten), and ``parts`` says in how many of these the state that is seen in
-        the fewest is seen: a candidate with a large error rests on too little data to win. ``held`` candidates keep the
-        labels of their start. Rows without iterations are starts as least squares judged them.
+        ``error`` is the standard error of the metastability (jackknife over independent parts of the data: trajectories
+        or, where there are fewer than ten, blocks of them), and ``parts`` says in how many of these the state that is
+        seen in the fewest is seen: a candidate with a large error rests on too little data to win. ``held`` candidates
+        keep the labels of their start. Rows without iterations are starts as least squares judged them.
         """
         import pandas as pd
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
@@ -174,16 +175,18 @@ class MarginEstimator(StateEstimator):
             usual = default_bandwidths(problem.data.frames, problem.scale).tolist()
             _check_widths(bandwidths, usual)
             bandwidths = bandwidths or usual
-            options = {"selection": self.selection, "seed": int(rng.integers(2**63)), "gap": gap}
+            options = SearchOptions(self.selection, int(rng.integers(2**63)), gap, self._halving(), n_jobs)
             journal = None
             if folder is not None:
-                journal = CheckpointFolder(folder, fingerprint(problem, bandwidths, *starts, options))
+                journal = CheckpointFolder(
+                    folder, fingerprint(problem, bandwidths, *starts, replace(options, n_jobs=None))
+                )
             failures: list[Failure] = []
             candidates = Search(
                 problem,
                 bandwidths,
                 starts,
-                SearchOptions(**options, halving=self._halving(), n_jobs=n_jobs),
+                options,
                 journal=journal,
                 failures=failures,
                 report=lambda share: bar(max(0, int(100 * share) - int(bar.progress_bar.n))),
@@ -371,7 +374,8 @@ def _lost_states(winner: Candidate, asked: SearchSettings, lagtime: int) -> str:
 
 def _rivals(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Note]:
     """Name a clearly different decomposition that is as good as the winner, or that was set aside."""
-    winner, notes = candidates[0], []
+    winner = candidates[0]
+    notes: list[Note] = []
     rival = close_rival(problem, candidates, CLOSE_SCORE)
     if rival is not None:
         message = (
@@ -384,9 +388,9 @@ def _rivals(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Not
     if other is not None:
         message = (
             f"a more metastable decomposition (start {other.start!r}, bandwidth {other.bandwidth:.3g}"
-            f"{_quality(other, winner)}, smallest state {other.populations.min():.2%}) was set aside because a state of "
-            f"it is seen in {other.support.n_parts} of {problem.n_parts} independent parts of the data only; add data, "
-            "or look at it with model.candidates and model.alternative"
+            f"{_quality(other, winner)}, smallest state {other.populations.min():.2%}) was set aside because one of "
+            f"its states is seen in {other.support.n_parts} of {problem.n_parts} independent parts of the data only; "
+            "add data, or look at it with model.candidates and model.alternative"
         )
         notes.append((message, AmbiguousSolutionWarning))
     return notes

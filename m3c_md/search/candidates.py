@@ -15,12 +15,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from m3c_md.exceptions import DegenerateSolutionError
 from m3c_md.optimize.blocks import Blocks, all_label_costs, class_sums
 from m3c_md.optimize.labels import balanced_labels, class_bounds
 from m3c_md.optimize.least_squares import least_squares_rule, second_moments
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
 from m3c_md.search.bandwidth_choice import widest_first
-from m3c_md.search.failures import Failure, all_failed, excused
+from m3c_md.search.failures import Failure, all_failed, excused, failed_starts
 from m3c_md.search.journal import Journal, NoJournal
 from m3c_md.search.local_search import LocalOptimum, SearchSettings, local_search
 from m3c_md.search.polish import polish_on_all_data
@@ -123,11 +124,13 @@ class Search:
         self.bandwidths = bandwidths
         self.starts = starts
         self.options = options
-        self.report = report
+        self._report = report
+        self._share = 0.0
         self.journal = NoJournal() if journal is None else journal
         self.failures = failures
         self.sizes = _rung_sizes(problem.data.n_windows, options.halving, problem.everything is not None)
-        # Starts as least squares judges them, and candidates that have come to their end, best first.
+        # First trials, starts as least squares judges them, and candidates that have come to their end, best first.
+        self._first: Trials = {}
         self._judged: Judged = []
         self._ended: list[Candidate] = []
 
@@ -154,9 +157,15 @@ class Search:
         if winner is None:
             if any(c.fate.startswith("failed") for c in self._ended):
                 raise all_failed(self.failures)
-            raise nothing_left(self._ended, self.problem.settings)
+            besides = f" Besides, {'; '.join(failed_starts(self.failures))}." if self.failures else ""
+            raise DegenerateSolutionError(f"{nothing_left(self._ended, self.problem.settings)}{besides}")
         self.report(1.0)
         return [winner, *self._ended]
+
+    def report(self, share: float) -> None:
+        """Tell which share of the work is done; help that comes late does not undo what was done."""
+        self._share = max(self._share, share)
+        self._report(self._share)
 
     def _scouted_and_swept(self) -> list[Candidate]:
         """Candidates on the first sample."""
@@ -164,6 +173,7 @@ class Search:
         scouts = scouting(self.bandwidths) if options.halving else self.bandwidths
         rarer = options.selection != "objective"
         trials = first_trials(problem, scouts, self.starts, n_windows, options.seed, self.failures, rarer=rarer)
+        self._first = trials
         if not options.halving:
             return self._optimised(trials, n_windows, "all", 0.05, 0.7)
         self._judged = self._by_least_squares(trials)
@@ -221,6 +231,7 @@ class Search:
         """Candidates on the first sample whose labels are held, or closer to balance where they cannot be."""
         settings, n_windows = self.problem.settings, self.sizes[0][0]
         found: list[Candidate] = []
+        self._judged = self._judged or self._by_least_squares(self._first)
         if len(self.problem.data.windows) > 1:  # single frames do not tell whether a start is metastable
             found = self._optimised(held_trials(self.problem, self._judged), n_windows, "held", 0.7, 0.72)
         for share in TIGHTER_BALANCE:
@@ -239,6 +250,7 @@ class Search:
         """Take the better candidates to larger samples and the best to all data; None if none keeps its states."""
         alive = self._climbed(candidates)
         self.report(0.9)
+        alive += self._dropped(MOST_POLISHED - len(alive))
         for number, candidate in enumerate(alive[:MOST_POLISHED]):
             done: list[Candidate] = []
             with excused(self.failures, candidate.bandwidth, candidate.start):
@@ -246,12 +258,21 @@ class Search:
             if not done:
                 self._end([replace(candidate, fate="failed: at full accuracy")])
             elif self._some_may_win(done):
-                self._end([replace(c, fate="finalist") for c in alive[number + 1 :]])
+                self._end([_unpolished(c) for c in alive[number + 1 :]])
                 return replace(done[0], fate="winner")
             else:
                 self._end([replace(as_degenerate(done[0]), fate="degenerate: at full accuracy")])
-        self._end([replace(c, fate="finalist") for c in alive[MOST_POLISHED:]])
+        self._end([_unpolished(c) for c in alive[MOST_POLISHED:]])
         return None
+
+    def _dropped(self, n_wanted: int) -> list[Candidate]:
+        """Take back the best of those dropped for their scores: it is their turn where all others lose a state."""
+        failed = any(c.fate.startswith("failed") for c in self._ended)
+        fates = "dropped" if failed else "dropped: score"  # where solvers fail, every start is welcome
+        fine = [c for c in self._ended if c.fate.startswith(fates) and self._some_may_win([c])]
+        back = self._best_first(fine)[: max(n_wanted, 0)]
+        self._ended = [c for c in self._ended if not any(c is one for one in back)]
+        return back
 
     def _climbed(self, candidates: list[Candidate]) -> list[Candidate]:
         """Survivors of all samples, best first."""
@@ -292,14 +313,15 @@ class Search:
         before = {step: self.journal.found(step) for step, _, _ in groups}
         chosen = equally_spaced(self.problem.data.n_windows, n_windows)
         sample = replace(self.problem, everything=None)  # all that processes need: nothing else is sent to them
-        with deaf_workers():
-            results: Iterator[tuple[list[Candidate], list[Failure]]] = Parallel(
-                n_jobs=self.options.n_jobs, return_as="generator"
-            )(
-                delayed(_optimise_bandwidth)(sample, bandwidth, some, chosen, self.options.selection, gap)
-                for step, bandwidth, some in groups
-                if before[step] is None
-            )
+        tasks = [
+            delayed(_optimise_bandwidth)(sample, bandwidth, some, chosen, self.options.selection, gap)
+            for step, bandwidth, some in groups
+            if before[step] is None
+        ]
+        results: Iterator[tuple[list[Candidate], list[Failure]]] = iter(())
+        if tasks:
+            with deaf_workers():
+                results = Parallel(n_jobs=self.options.n_jobs, return_as="generator")(tasks)
         for step, _, _ in groups:
             known = before[step]
             if known is None:
@@ -325,6 +347,11 @@ class Search:
         polished = _polish(self.problem, candidate, self.options, self.report)
         self.journal.keep(step, [polished])
         return polished
+
+
+def _unpolished(candidate: Candidate) -> Candidate:
+    """A candidate that came to the last sample and was not needed; one that had been dropped before stays so."""
+    return candidate if candidate.fate else replace(candidate, fate="finalist")
 
 
 def _by_bandwidth(judged: Judged) -> Trials:
@@ -404,7 +431,10 @@ def _optimise_bandwidth(
                 if rule is None:
                     classes = class_sums(fitted, labels, settings.n_states)
                     rule = least_squares_rule(second_moments(fitted), classes, settings.regularization)
-                optimum = local_search(fitted, labels, settings, start=rule, gap=gap, max_iterations=limit)
+                quick = limit is not None
+                optimum = local_search(
+                    fitted, labels, settings, start=rule, gap=gap, max_iterations=limit, give_up=quick
+                )
                 candidate = judge(problem, trial.start, bandwidth, blocks, optimum, selection, chosen, settings)
                 candidates += [replace(candidate, start=name) for name in (trial.start, *trial.twins)]
     return candidates, failures
@@ -456,6 +486,6 @@ def _polish(problem: SearchProblem, candidate: Candidate, options: SearchOptions
         rule, labels = candidate.optimum.rule, candidate.optimum.labels
         if not whole:
             labels = _balanced_start(fitted, Trial("", rule=rule), n_windows, settings)
-        optimum = local_search(fitted, labels, settings, start=rule, gap=gap)
+        optimum = local_search(fitted, labels, settings, start=rule, gap=gap, give_up=options.halving)
         candidate = judge(problem, candidate.start, candidate.bandwidth, blocks, optimum, selection, chosen, settings)
     return replace(candidate, populations=frame_populations(problem, candidate))

@@ -124,6 +124,7 @@ def local_search(
     start: Rule | None = None,
     gap: float = 1e-4,
     max_iterations: int | None = None,
+    give_up: bool = False,
 ) -> LocalOptimum:
     """Alternate (W, b) for fixed labels and labels for fixed (W, b) until the labels stand still.
 
@@ -144,10 +145,8 @@ def local_search(
     max_iterations : int, optional
         Overrides that of ``settings`` for a candidate that is only being tried out, and that may end with a few labels
         still changing.
-
-    Notes
-    -----
-    A search that has lost a state for good is given up: it is degenerate, whatever else it would find.
+    give_up : bool
+        Whether to end as soon as a state is lost for good: that is degenerate, whatever else would be found.
     """
     bounds = class_bounds(len(labels), settings.n_states, settings.balance)
     trial = max_iterations is not None
@@ -177,7 +176,7 @@ def local_search(
         assigned = balanced_labels(costs, *bounds)
         cheapest = int(np.bincount(costs.argmin(axis=1), minlength=settings.n_states).min())
         n_empty = n_empty + 1 if cheapest <= EMPTY_SHARE * (bounds[0] - 1) else 0
-        hopeless = n_empty >= EMPTY_ROUNDS
+        hopeless = give_up and n_empty >= EMPTY_ROUNDS
         n_changed = int(np.count_nonzero(assigned.labels != labels))
         trace += [solved.objective, settings.penalty(rule) + assigned.cost]
         still = n_changed <= tolerance

@@ -22,8 +22,8 @@ from m3c_md.optimize.streaming import StreamSums, add_up, look_at_block
 from m3c_md.search.local_search import LocalOptimum, SearchSettings, local_search
 from m3c_md.search.problem import SearchProblem
 from m3c_md.search.selection import Candidate, Selection, class_averaged
-from m3c_md.search.support import Support, metastability_of, part_transitions, support_of
 from m3c_md.search.source import FrameBlock, Source, SourceBlocks
+from m3c_md.search.support import Support, metastability_of, part_transitions, support_of
 from m3c_md.search.windows import FeatureBlocks, equally_spaced
 
 FloatArray = NDArray[np.float64]

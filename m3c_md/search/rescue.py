@@ -29,10 +29,12 @@ def outdone(problem: SearchProblem, best: Candidate, judged: Sequence[tuple[Tria
 
 def held_trials(problem: SearchProblem, judged: Sequence[tuple[Trial, Candidate]]) -> Trials:
     """Trials that hold the labels of the most metastable starts, by their least-squares rules, that are different."""
-    settings, n_windows = problem.settings, problem.n_windows
-    populated = [one for one in judged if one[1].standing(settings, n_windows) != Standing.DEGENERATE]
     kept: list[tuple[Trial, Candidate]] = []
-    for trial, candidate in sorted(populated, key=lambda one: -one[1].lowest):
+
+    def usefulness(one: tuple[Trial, Candidate]) -> tuple[bool, float]:
+        return one[1].standing(problem.settings, problem.n_windows) == Standing.DEGENERATE, -one[1].lowest
+
+    for trial, candidate in sorted(judged, key=usefulness):
         if len(kept) < N_HELD and not any(same_decomposition(candidate, other) for _, other in kept):
             kept.append((trial, candidate))
     trials: Trials = {}

@@ -15,7 +15,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from m3c_md.exceptions import DegenerateSolutionError
 from m3c_md.matching import agreement, same_states
 from m3c_md.optimize.blocks import Rule
 from m3c_md.optimize.window_loss import window_losses
@@ -102,18 +101,24 @@ class Candidate:
         return Standing.FINE if smallest >= settings.guard else Standing.RARE
 
     def may_win(self, settings: SearchSettings, n_windows: int) -> bool:
-        """Whether all states have frames, by a rule that is better than none."""
-        return self.standing(settings, n_windows) != Standing.DEGENERATE and (self.held or self.score < NOTHING_LEARNED)
+        """Whether all states have frames, by a rule that is better than none.
+
+        The latter is not asked of those that are there because all others have lost a state.
+        """
+        if self.standing(settings, n_windows) == Standing.DEGENERATE:
+            return False
+        closer = self.least_share is not None and self.least_share > settings.balance[0]
+        return self.held or closer or self.score < NOTHING_LEARNED
 
     @property
     def lowest(self) -> float:
         """Lower end of the interval of the metastability."""
-        return self.metastability - INTERVAL * np.nan_to_num(self.support.error)
+        return float(self.metastability - INTERVAL * np.nan_to_num(self.support.error))
 
     @property
     def highest(self) -> float:
         """Upper end of the interval of the metastability."""
-        return self.metastability + INTERVAL * np.nan_to_num(self.support.error)
+        return float(self.metastability + INTERVAL * np.nan_to_num(self.support.error))
 
 
 def class_losses(blocks: FeatureBlocks, rule: Rule, labels: IntArray, n_states: int) -> tuple[FloatArray, FloatArray]:
@@ -332,11 +337,11 @@ def _differs(problem: SearchProblem, winner: Candidate, other: Candidate) -> boo
     return not same_states(compared_states(problem, winner), compared_states(problem, other), SAME_DECOMPOSITION)
 
 
-def nothing_left(ended: Sequence[Candidate], settings: SearchSettings) -> DegenerateSolutionError:
-    """Error that says what became of the best of the degenerate candidates, and what to do."""
+def nothing_left(ended: Sequence[Candidate], settings: SearchSettings) -> str:
+    """Say what became of the best of the degenerate candidates, and what to do."""
     best = min(ended, key=lambda c: c.score)
     state = int(np.argmin(best.populations))
-    return DegenerateSolutionError(
+    return (
         f"all {len(ended)} candidates are degenerate: they leave some state with fewer than "
         f"{settings.guard:.2%} of the frames. In the best one (start {best.start!r}, bandwidth "
         f"{best.bandwidth:.3g}) it is state {state} of {settings.n_states}, with {best.populations[state]:.2%}. "

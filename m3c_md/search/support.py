@@ -39,8 +39,8 @@ class Support:
 def independent_parts(n_windows: Sequence[int], chosen: IntArray) -> IntArray:
     """Return the part of the data that each of the chosen windows belongs to.
 
-    A part is a trajectory where there are ten or more. Fewer are cut into contiguous blocks, about ten in all, none of
-    which reaches from one trajectory into another.
+    A part is a trajectory where there are ten or more. Fewer are cut into contiguous blocks, at least ten in all, none
+    of which reaches from one trajectory into another.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def independent_parts(n_windows: Sequence[int], chosen: IntArray) -> IntArray:
     trajectory = np.searchsorted(ends, chosen, side="right")
     if len(sizes) >= N_PARTS or len(sizes) == 0:
         return np.asarray(trajectory, dtype=np.intp)
-    n_blocks = np.maximum(1, np.round(N_PARTS * sizes / ends[-1]).astype(int))
+    n_blocks = -(-N_PARTS * sizes // ends[-1])
     first_blocks = np.concatenate([[0], np.cumsum(n_blocks)[:-1]])
     place = chosen - (ends - sizes)[trajectory]
     return np.asarray(first_blocks[trajectory] + place * n_blocks[trajectory] // sizes[trajectory], dtype=np.intp)

@@ -14,7 +14,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from m3c_md.matching import agreement, same_states
+from m3c_md.matching import same_states
 from m3c_md.optimize.blocks import Rule
 from m3c_md.search.failures import Failure, excused
 from m3c_md.search.local_search import SearchSettings

@@ -127,7 +127,9 @@ class TestWhereTheBalanceDoesNotFit:
         angle = 2.0 * np.pi * np.arange(3) / 3
         centres = 1.5 * np.column_stack([np.cos(angle), np.sin(angle), *np.zeros((4, 3))])
         x = centres[states] + 0.9 * rng.normal(size=(1200, 6))
-        with pytest.warns(OverlappingStatesWarning, match=r"every candidate lost a state, so labels were .* lag time"):
+        with pytest.warns(
+            OverlappingStatesWarning, match=r"every candidate lost one of the 3 states, so labels were .*n_states=2"
+        ):
             model = M3C(3, random_state=0).fit_fetch(x)
         assert agreement(model.transform(x), states) > 0.85
         shares = np.sort(np.bincount(states))[::-1] / 1200
@@ -326,6 +328,9 @@ class TestSearchRecord:
         model = quick(2, bandwidth=(1.0, 1e4)).fit_fetch(two_wells.frames)
         table = model.candidates.set_index("bandwidth")
         assert table.loc[1.0, "fate"] == "winner"
+        assert table.loc[1e4, "fate"] == "dropped: by its least-squares rule"
+        whole = quick(2, bandwidth=(1.0, 1e4), starts=("relaxation-literal",), n_coarse=12).fit_fetch(two_wells.frames)
+        table = whole.candidates.set_index("bandwidth")
         assert table.loc[1e4, "degenerate"]
         assert table.loc[1e4, "fate"].startswith("degenerate")
         assert min(table.loc[1e4, "populations"]) < 0.01

@@ -711,7 +711,12 @@ class TestArrays:
     @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e200])
     def test_numbers_that_are_none(self, name: str, value: float, files: Files, refused: Refused) -> None:
         members = members_of(files[name])
-        for key in {name.removesuffix(".npy") for name in members} - {"model.json", "metastability"}:
+        for key in {name.removesuffix(".npy") for name in members} - {
+            "model.json",
+            "metastability",
+            "error",
+            "least_share",
+        }:
             if array_of(members[f"{key}.npy"]).dtype == np.float64:
                 refused(with_entry(members, key, value), f"the array '{key}' has entries that are not finite, or above")
 

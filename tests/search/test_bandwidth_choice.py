@@ -70,7 +70,7 @@ def test_bounds_on_loss_and_score_both_hold(case, monkeypatch, errors, worse):
     monkeypatch.setattr(bandwidth_choice, "STANDARD_ERRORS", errors)
     monkeypatch.setattr(bandwidth_choice, "WORSE_SCORE", worse)
     chosen = widest_first(problem, order)[0]
-    alike = [c for c in order if agree(c, order[0], SAME_DECOMPOSITION)]
+    alike = [c for c in order if same_decomposition(c, order[0])]
     widest = max(alike, key=lambda c: c.bandwidth)
     assert widest.bandwidth > order[0].bandwidth
     assert chosen is (widest if min(errors, worse) > 1.0 else order[0])
@@ -92,7 +92,7 @@ def test_another_decomposition_is_never_taken(case):
     mixed = replace(
         wide, optimum=replace(wide.optimum, labels=np.roll(wide.optimum.labels, len(wide.optimum.labels) // 3))
     )
-    assert not agree(mixed, best, SAME_DECOMPOSITION)
+    assert not same_decomposition(mixed, best)
     assert widest_first(problem, [best, mixed])[0] is best
 
 

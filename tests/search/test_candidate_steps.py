@@ -82,7 +82,7 @@ class TestFinish:
     """Samples are left out: who is polished, and who wins."""
 
     def finish(self, problem, monkeypatch, alive, ends):
-        """Polishing gives every start the populations in ``ends``; returns winner, those that ended, who was polished."""
+        """Polishing gives every start the populations in ``ends``; returns winner, other fates, who was polished."""
         polished = []
 
         def polish(one):

@@ -32,7 +32,7 @@ class TestFindMicrostates:
 
     def test_units_that_the_scale_removes_do_not_matter(self, data):
         units = np.array([1024.0, 0.25])
-        stretched = type(data)(data.frames * units, data.windows, data.horizon)
+        stretched = type(data)(data.frames * units, data.windows, data.horizon, data.parts)
         one = find_microstates(data, ONES, np.random.default_rng(5))
         two = find_microstates(stretched, units, np.random.default_rng(5))
         np.testing.assert_array_equal(one.frames, two.frames)

@@ -35,7 +35,7 @@ def case_of(trajectories):
     blocks = FeatureBlocks(problem.data, problem.feature_map(BANDWIDTH), problem.weights[chosen], chosen)
     wells = np.argmin(((problem.data.frames[:, None] - [[0, 0], [4, 0], [0, 4]]) ** 2).sum(axis=-1), axis=1)
     optimum = local_search(blocks, wells[problem.data.windows[0, chosen]], problem.settings, gap=1e-2)
-    candidate = judge(problem, "wells", BANDWIDTH, blocks, optimum, "class-averaged")
+    candidate = judge(problem, "wells", BANDWIDTH, blocks, optimum, "class-averaged", chosen, problem.settings)
     return replace(problem, everything=LocalSource(trajectories, 1)), candidate
 
 
@@ -49,7 +49,9 @@ def in_memory(problem, rule):
     blocks = FeatureBlocks(problem.data, problem.feature_map(BANDWIDTH), problem.weights)
     labels = all_label_costs(blocks, rule).argmin(axis=1)
     optimum = local_search(blocks, labels, problem.settings, start=rule, gap=1e-5)
-    return judge(problem, "wells", BANDWIDTH, blocks, optimum, "class-averaged")
+    return judge(
+        problem, "wells", BANDWIDTH, blocks, optimum, "class-averaged", np.arange(len(labels)), problem.settings
+    )
 
 
 @pytest.mark.parametrize("sample", [500, 10**6])
@@ -161,12 +163,13 @@ def test_the_bar_of_a_streamed_fit_only_moves_forward(monkeypatch):
     monkeypatch.setattr("m3c_md.clustering.margin_search.STREAMED", 1000)
     monkeypatch.setattr(candidates_module, "RUNGS", ((500, 4), (1000, 2)))
     shares = []
-    original = candidates_module.search
+    original = candidates_module.Search.report
 
-    def watched(*given, report, **options):
-        return original(*given, report=lambda share: shares.append(share) or report(share), **options)
+    def watched(search, share):
+        original(search, share)
+        shares.append(search._share)
 
-    monkeypatch.setattr("m3c_md.search.lost_states.search", watched)
+    monkeypatch.setattr(candidates_module.Search, "report", watched)
     M3C(3, random_state=0).fit(hidden_markov_wells(2000, 3).frames)
     assert shares == sorted(shares)
     assert shares[-1] == 1.0

@@ -77,7 +77,7 @@ def test_where_states_have_no_memory_the_most_metastable_is_taken(problem):
 
 
 def test_held_labels_come_after_those_that_were_not_but_may_be_clearly_better(problem):
-    held = candidate("held", 1.0, 0.05, quality=2.55, held=True)
+    held = candidate("held", 1.0, 0.05, quality=2.53, held=True)
     assert order(problem, held, candidate("a", 1.0, 0.3)) == ["a", "held"]
     assert order(problem, replace(held, metastability=2.9), candidate("a", 1.0, 0.3)) == ["held", "a"]
 

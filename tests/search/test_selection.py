@@ -8,8 +8,8 @@ import pytest
 from m3c_md.optimize.blocks import Rule
 from m3c_md.search.local_search import LocalOptimum, SearchSettings
 from m3c_md.search.selection import (
-    Candidate,
     NOTHING_LEARNED,
+    Candidate,
     Standing,
     as_degenerate,
     class_averaged,
@@ -59,14 +59,15 @@ def test_a_bound_that_a_candidate_was_given_counts_in_place_of_that_of_the_setti
     assert candidate(0.11, least_share=0.4).standing(SETTINGS, N_WINDOWS) == Standing.FINE, "closer asks for no more"
 
 
-def test_a_rule_that_is_no_better_than_none_cannot_win_unless_its_labels_were_held():
+def test_a_rule_that_is_no_better_than_none_cannot_win_unless_all_others_lost_a_state():
     assert candidate(score=0.9 * NOTHING_LEARNED).may_win(SETTINGS, N_WINDOWS)
     assert not candidate(score=NOTHING_LEARNED).may_win(SETTINGS, N_WINDOWS)
     assert candidate(score=NOTHING_LEARNED, held=True).may_win(SETTINGS, N_WINDOWS)
+    assert candidate(score=NOTHING_LEARNED, least_share=0.2).may_win(SETTINGS, N_WINDOWS)
     assert as_degenerate(candidate(score=1.0)).fate == "degenerate: its rule is no better than none"
 
 
 def test_error_names_the_best_of_the_degenerate_and_its_smallest_state():
-    message = str(nothing_left([candidate(0.02, score=3.0), candidate(0.03, score=2.0)], SETTINGS))
+    message = nothing_left([candidate(0.02, score=3.0), candidate(0.03, score=2.0)], SETTINGS)
     assert "all 2 candidates" in message
     assert "state 1 of 2, with 3.00%" in message

@@ -52,7 +52,7 @@ from m3c_md.systems import MODEL_I, labelled_sequence
 from m3c_md.systems.reference import ExactReference
 from m3c_md.validation import chapman_kolmogorov, implied_timescales
 from tests.conftest import Wells, hidden_markov_wells, quick
-from tests.search._data import problem_of
+from tests.search._data import problem_of, search
 from tests.trust import refused
 
 Patch = pytest.MonkeyPatch
@@ -507,7 +507,9 @@ class TestCandidatesThatFailLate:
 
         monkeypatch.setattr(candidates_module, "local_search", local_search)
         with pytest.warns(FailedStartWarning, match=r"failed at bandwidth .*no luck with so many; use fewer"):
-            model = quick(2, bandwidth=(0.7, 0.9, 1.2, 1.5), starts=("kinetic", "random")).fit_fetch(wells.frames)
+            model = quick(2, bandwidth=(0.5, 0.7, 0.9, 1.2, 1.5, 1.9), starts=("kinetic", "random")).fit_fetch(
+                wells.frames
+            )
         assert model.candidates["fate"].eq("failed: 120 windows").sum() == len(lost)
         assert agreement(model.transform(wells.frames), wells.states) > 0.98
 
@@ -612,7 +614,7 @@ class TestLimits:
         with pytest.warns(
             ConvergenceWarning, match="local search stopped after 1 rounds.*raise max_iterations"
         ) as caught:
-            model = quick(2, max_iterations=1, starts=("random",)).fit_fetch(wells.frames)
+            model = quick(2, max_iterations=1, starts=("kmeans",), bandwidth=0.3).fit_fetch(wells.frames)
         assert str(caught[-1].message) in model.warnings
 
     def test_passes_of_the_large_margin_problem(self, wells: Wells, monkeypatch: Patch) -> None:

@@ -40,7 +40,7 @@ class TestRareStates:
         """A winner below the balance is returned only where there is no other, which is hard to bring about."""
         rare = dataclasses.replace(three_state_model.records[0], populations=np.array([0.5, 0.493, 0.007]))
         settings = SearchSettings(3, 3e-3, (0.01, 0.99))
-        ((message, category),) = _doubts([rare], settings, settings)
+        ((message, category),) = _doubts(None, [rare], settings, 1)  # type: ignore[arg-type]
         assert category is RareStateWarning
         assert message.startswith("the smallest state has 0.70% of the frames, less than balance[0]=0.01; lower")
 
