@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -367,8 +366,8 @@ def _curvature_rows(
     loops = compiled()
     if loops is not None:
         rows = np.zeros((int(support.sum()) - len(support), n_contrasts, n_features + 1), block.features.dtype)
-        basis, tables = orthonormal_contrasts(n_states), _contrasts_by_size(support.shape[1])
-        loops.curvature_loop(block.features, block.windows, block.weights, windows, support, basis, tables, rows)
+        basis = orthonormal_contrasts(n_states)
+        loops.curvature_loop(block.features, block.windows, block.weights, windows, support, basis, rows)
         return rows.reshape(len(rows), n_contrasts * (n_features + 1))
     coordinates = orthonormal_contrasts(n_states)[label_tuples(n_slices, n_states)]
     sizes = support.sum(axis=1)
@@ -387,12 +386,3 @@ def _curvature_rows(
             rows[..., n_features] += factors[i]
         done += n_rows
     return matrix.reshape(len(matrix), n_contrasts * (n_features + 1))
-
-
-@lru_cache(maxsize=16)
-def _contrasts_by_size(n_tuples: int) -> FloatArray:
-    """Tabulate the orthonormal contrasts of 2, 3, ... ``n_tuples`` tuples, at the place of that number."""
-    tables = np.zeros((n_tuples + 1, n_tuples, n_tuples))
-    for size in range(2, n_tuples + 1):
-        tables[size, :size, : size - 1] = orthonormal_contrasts(size)
-    return tables

@@ -226,11 +226,11 @@ def cost_loop(scores, windows, costs):  # type: ignore[no-untyped-def]
 
 
 @njit(**_options)
-def curvature_loop(features, windows, weights, chosen, support, coordinates, contrasts, rows):  # type: ignore[no-untyped-def]
+def curvature_loop(features, windows, weights, chosen, support, coordinates, rows):  # type: ignore[no-untyped-def]
     """Fill in the rows A with AᵀA = Σ c J'(I_S - 11ᵀ/|S|) J of some windows; see `blocks.curvature`.
 
-    ``coordinates`` (n_states, n_contrasts) are the contrasts of the states; ``contrasts`` (n_tuples + 1, n_tuples,
-    n_tuples) holds at place |S| those of |S| tuples; ``rows`` (n_rows, n_contrasts, n_features + 1) must be zero.
+    ``coordinates`` (n_states, n_contrasts) are the contrasts of the states; ``rows`` (n_rows, n_contrasts,
+    n_features + 1) must be zero. The contrasts among tuples are those of `window_loss.orthonormal_contrasts`.
     """
     n_slices = windows.shape[0]
     n_states, n_contrasts = coordinates.shape
@@ -249,9 +249,10 @@ def curvature_loop(features, windows, weights, chosen, support, coordinates, con
                 size += 1
         for r in range(size - 1):
             factor[:] = 0.0
-            for member in range(size):
+            length = np.sqrt((r + 1) * (r + 2.0))
+            for member in range(r + 2):  # the first r + 1 tuples against the next
                 rest = members[member]
-                share = root * contrasts[size, member, r]
+                share = root * ((1.0 if member <= r else -(r + 1.0)) / length)
                 for back in range(n_slices):
                     i = n_slices - 1 - back
                     for p in range(n_contrasts):
@@ -267,6 +268,31 @@ def curvature_loop(features, windows, weights, chosen, support, coordinates, con
                         rows[done, p, feature] += scale * features[frame, feature]
                     rows[done, p, n_features] += scale
             done += 1
+
+
+@njit(**_options)
+def curvature_product_loop(change, cells, ends, factors, slopes):  # type: ignore[no-untyped-def]
+    """Add the change of the slopes to ``slopes`` when scores change; see `newton.CurvedWindows`, and there the arrays.
+
+    ``change`` and ``slopes`` hold one value for every state of every frame, in the places that ``cells`` name.
+    """
+    n_slices = cells.shape[1]
+    begin = 0
+    for window in range(ends.shape[0]):
+        end = ends[window]
+        mean = 0.0
+        for member in range(begin, end):
+            for i in range(n_slices):
+                mean += change[cells[member, i]]
+        mean /= end - begin
+        for member in range(begin, end):
+            move = -mean
+            for i in range(n_slices):
+                move += change[cells[member, i]]
+            move *= factors[window]
+            for i in range(n_slices):
+                slopes[cells[member, i]] += move
+        begin = end
 
 
 @njit(**_options)

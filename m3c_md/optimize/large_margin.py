@@ -26,6 +26,7 @@ from m3c_md.optimize.blocks import (
     thinned,
 )
 from m3c_md.optimize.certificate import constant_dual, feasible_dual
+from m3c_md.optimize.newton import conjugate_direction, products_pay
 from m3c_md.optimize.window_loss import orthonormal_contrasts
 
 FloatArray = NDArray[np.float64]
@@ -154,8 +155,7 @@ def solve_large_margin(
             wanted = 0.5 * tolerance * best / sums.slack
             smoothing *= float(np.clip(wanted, *SHRINKAGE))
             sums = pass_sums(blocks, labels, rule, smoothing, scores)
-        hessian = curvature(blocks, sums, n_states, smoothing)
-        direction, slope = _newton_direction(rule, sums, hessian, regularization, bias)
+        direction, slope = _newton_direction(blocks, rule, sums, smoothing, regularization, bias)
         change = frame_scores(blocks, direction)
         risk = RiskAlongLine(blocks, labels, scores, change, smoothing)
         length = _line_search(risk, rule, direction, slope, regularization)
@@ -200,8 +200,7 @@ def minimise_smoothed(
         first = min(first, norm) if np.isinf(first) else first
         if norm <= tolerance**2 * first:
             break
-        hessian = curvature(blocks, sums, len(rule.bias), smoothing)
-        direction, slope = _newton_direction(rule, sums, hessian, regularization, bias)
+        direction, slope = _newton_direction(blocks, rule, sums, smoothing, regularization, bias)
         change = frame_scores(blocks, direction)
         offset = float((tilt.weights * direction.weights).sum() + tilt.bias @ direction.bias)
         risk = RiskAlongLine(blocks, labels, scores, change, smoothing)
@@ -271,6 +270,18 @@ def _centered(rule: Rule, bias: bool) -> Rule:
 
 
 def _newton_direction(
+    blocks: Blocks, rule: Rule, sums: PassSums, smoothing: float, regularization: float, bias: bool
+) -> tuple[Rule, float]:
+    """Newton direction of the smoothed objective, or nearly so, and its slope there; by the cheaper of two ways."""
+    if products_pay(sums, *rule.weights.shape):
+        found = conjugate_direction(blocks, rule, sums, smoothing, regularization, bias)
+        if found is not None:
+            return found
+    hessian = curvature(blocks, sums, len(rule.bias), smoothing)
+    return _direct_direction(rule, sums, hessian, regularization, bias)
+
+
+def _direct_direction(
     rule: Rule, sums: PassSums, hessian: FloatArray, regularization: float, bias: bool
 ) -> tuple[Rule, float]:
     """Newton direction of the smoothed objective in contrast coordinates, and its slope there."""

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from m3c_md.optimize import blocks as blocks_module
-from m3c_md.optimize import kernels
+from m3c_md.optimize import kernels, newton
 from m3c_md.optimize.blocks import (
     MAX_HESSIAN_ROWS,
     RiskAlongLine,
@@ -51,7 +51,7 @@ def as_python(function: Callable[[], Any]) -> Any:
 def without_numba(function: Callable[[], Any]) -> Any:
     """What the array code gives, in all places that have some."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (blocks_module, coarse_graining, lumping):
+        for module in (blocks_module, newton, coarse_graining, lumping):
             patch.setattr(module, "compiled", lambda: None)
         return function()
 
