@@ -59,6 +59,9 @@ class DihedralFeaturizer(Transformer):  # type: ignore[misc]
     Arrays are float32, as mdtraj's angles are. Residues without an angle that was asked for (at the ends of a chain,
     side chains that are too short) have no column for it; ``describe(...).missing`` names them.
 
+    A topology whose bonded atoms do not lie as bonded atoms do in the trajectory, by the median over up to ten of the
+    first 257 frames, is refused with a `TrajectoryError`: it lists the atoms in another order.
+
     Examples
     --------
     >>> from m3c_md.data import alanine_dipeptide

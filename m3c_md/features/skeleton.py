@@ -20,22 +20,22 @@ _RADII = {
 
 @dataclass(frozen=True)
 class Skeleton:
-    """What a topology says about the surroundings of the angles; small, so that it travels to other processes.
+    """What a topology says about the residues of the angles; small, so that it travels to other processes.
 
     Attributes
     ----------
     atoms : array (n_atoms,)
-        Indices in the topology of all atoms of residues with an angle; other attributes count within this array.
+        Indices in the topology; the other attributes count within this array.
     names : tuple of str
         For example "ALA2-CA".
+    heavy : array (n_atoms,) of bool
+        Whether an atom is no hydrogen.
     residues : array (n_atoms,)
         Which residue an atom belongs to, as in ``ends``.
-    used : array (n_atoms,) of bool
-        Whether an atom belongs to an angle.
     listed : array (n, 2)
-        All bonds of used atoms that the topology knows, whatever they are.
+        All bonds that the topology knows, whatever they are.
     bonds : array (n_bonds, 2)
-        Bonds to look at, of which one end or both are used. Of a peptide bond, the carbon comes first.
+        Bonds to look at. Of a peptide bond, the carbon comes first.
     lengths : array (n_bonds,)
         Sum of the covalent radii in nm.
     peptide : array (n_bonds,) of bool
@@ -48,8 +48,8 @@ class Skeleton:
 
     atoms: NDArray[np.int64]
     names: tuple[str, ...]
+    heavy: NDArray[np.bool_]
     residues: NDArray[np.int64]
-    used: NDArray[np.bool_]
     listed: NDArray[np.int64]
     bonds: NDArray[np.int64]
     lengths: NDArray[np.float64]
@@ -59,10 +59,11 @@ class Skeleton:
 
 
 def find_skeleton(topology: md.Topology, quartets: NDArray[np.int32]) -> Skeleton:
-    """Bonds of the atoms of some dihedral angles, by the topology or, if it has none, by the names of the atoms.
+    """Bonds of the residues that some dihedral angles are in, by the topology or by the names of the atoms.
 
     Those within a residue and from residue to residue are enough. Others (disulfides, CONECT records) may be there in
-    one state of a molecule and not in another, and are left out.
+    one state of a molecule and not in another, and are left out. Consecutive atoms of an angle count as bonded whatever
+    the topology says.
 
     Parameters
     ----------
@@ -75,36 +76,34 @@ def find_skeleton(topology: md.Topology, quartets: NDArray[np.int32]) -> Skeleto
     >>> from m3c_md.data import alanine_dipeptide
     >>> found = find_skeleton(alanine_dipeptide().topology, np.array([[6, 7, 8, 16]]))
     >>> [f"{found.names[i]} {found.names[j]}" for i, j in found.bonds[:3]]
-    ['ACE1-C ALA2-N', 'ALA2-N ALA2-CA', 'ALA2-N ALA2-H']
+    ['ALA2-N ALA2-CA', 'ALA2-N ALA2-H', 'ALA2-CA ALA2-C']
     """
     used = set(np.unique(quartets).tolist())
-    listed = _listed(topology, used)
+    numbers = sorted({topology.atom(index).residue.index for index in used})
+    atoms = sorted(atom.index for number in numbers for atom in topology.residue(number).atoms)
+    listed = _listed(topology, atoms)
     steps = np.stack([quartets[:, :-1], quartets[:, 1:]], axis=-1).reshape(-1, 2).tolist()
     chain = {bond for bond in listed if _belongs_to_the_chain(*(topology.atom(index) for index in bond))}
-    bonds = _radii_of_bonds(topology, used, chain | {_in_order(topology, *step) for step in steps})
-    numbers = sorted({topology.atom(index).residue.index for bond in bonds for index in bond})
-    residues = [topology.residue(number) for number in numbers]
-    atoms = sorted(atom.index for residue in residues for atom in residue.atoms)
-    place = {index: number for number, index in enumerate(atoms)} | {-1: -1}
-    backbones = [{atom.name: place[atom.index] for atom in residue.atoms} for residue in residues]
-    pairs = [(place[i], place[j]) for i, j in sorted(bonds)]
-    joined = set(pairs)
+    lengths = _usual_lengths(topology, used, chain | {_in_order(topology, *step) for step in steps})
+    bonds = sorted(lengths)
+    place = {index: number for number, index in enumerate(atoms)}
+    backbones = [{atom.name: atom.index for atom in topology.residue(number).atoms} for number in numbers]
     omegas = [
         [before["CA"], before["C"], after["N"], after["CA"]]
         for before, after in itertools.pairwise(backbones)
-        if {"CA", "C"} <= before.keys() and {"N", "CA"} <= after.keys() and (before["C"], after["N"]) in joined
+        if {"CA", "C"} <= before.keys() and {"N", "CA"} <= after.keys() and (before["C"], after["N"]) in lengths
     ]
     return Skeleton(
         atoms=np.array(atoms),
         names=tuple(str(topology.atom(index)) for index in atoms),
+        heavy=np.array([_symbol(topology.atom(index)) not in ("H", "D") for index in atoms]),
         residues=np.searchsorted(numbers, [topology.atom(index).residue.index for index in atoms]),
-        used=np.array([index in used for index in atoms]),
-        listed=np.array([[place[i], place[j]] for i, j in listed if i in place and j in place]).reshape(-1, 2),
-        bonds=np.array(pairs),
-        lengths=np.array([bonds[bond] for bond in sorted(bonds)]),
-        peptide=np.array([topology.atom(i).residue.index != topology.atom(j).residue.index for i, j in sorted(bonds)]),
-        ends=np.array([[backbone.get(name, -1) for name in ("N", "C")] for backbone in backbones]),
-        omegas=np.array(omegas, dtype=np.int32).reshape(-1, 4),
+        listed=np.array([[place[i], place[j]] for i, j in listed]).reshape(-1, 2),
+        bonds=np.array([[place[i], place[j]] for i, j in bonds]),
+        lengths=np.array([lengths[bond] for bond in bonds]),
+        peptide=np.array([topology.atom(i).residue.index != topology.atom(j).residue.index for i, j in bonds]),
+        ends=np.array([[place.get(backbone.get(name, -1), -1) for name in ("N", "C")] for backbone in backbones]),
+        omegas=np.array([[place[i] for i in quartet] for quartet in omegas], dtype=np.int32).reshape(-1, 4),
     )
 
 
@@ -113,17 +112,14 @@ def _in_order(topology: md.Topology, i: int, j: int) -> tuple[int, int]:
     return (i, j) if (topology.atom(i).residue.index, i) < (topology.atom(j).residue.index, j) else (j, i)
 
 
-def _listed(topology: md.Topology, used: set[int]) -> set[tuple[int, int]]:
-    """Bonds that begin or end at a used atom, by the topology or, if it has none, by the names of the atoms."""
-    bonds = {(a.index, b.index) for a, b in topology.bonds if a.index in used or b.index in used}
+def _listed(topology: md.Topology, atoms: list[int]) -> set[tuple[int, int]]:
+    """Bonds among some atoms, by the topology or, if it has none, by the names of the atoms."""
+    among = set(atoms)
+    bonds = {(a.index, b.index) for a, b in topology.bonds if a.index in among and b.index in among}
     if not bonds:
-        # A copy of what matters, because a topology that is not ours must stay as it is.
-        residues = {topology.atom(index).residue.index for index in used}
-        atoms = sorted(atom.index for number in residues for atom in topology.residue(number).atoms)
-        part = topology.subset(atoms)
+        part = topology.subset(atoms)  # a topology that is not ours stays as it is
         part.create_standard_bonds()
-        named = ((atoms[a.index], atoms[b.index]) for a, b in part.bonds)
-        bonds = {(i, j) for i, j in named if i in used or j in used}
+        bonds = {(atoms[a.index], atoms[b.index]) for a, b in part.bonds}
     return {_in_order(topology, *bond) for bond in bonds}
 
 
@@ -133,11 +129,15 @@ def _belongs_to_the_chain(first: Any, second: Any) -> bool:
     return step == 0 or (step == 1 and first.name == "C" and second.name == "N")
 
 
-def _radii_of_bonds(topology: md.Topology, used: set[int], bonds: set[tuple[int, int]]) -> dict[tuple[int, int], float]:
+def _usual_lengths(topology: md.Topology, used: set[int], bonds: set[tuple[int, int]]) -> dict[tuple[int, int], float]:
     """Sum of the covalent radii of each bond whose elements have one."""
     radii = {}
     for index in {index for bond in bonds for index in bond}:
-        symbol = getattr(topology.atom(index).element, "symbol", "")
         # What angles are made of is of the size of carbon, whatever element a reader makes of the name CA.
-        radii[index] = _RADII.get(symbol, _RADII["C"] if index in used else np.nan)
+        radii[index] = _RADII.get(_symbol(topology.atom(index)), _RADII["C"] if index in used else np.nan)
     return {(i, j): radii[i] + radii[j] for i, j in bonds if np.isfinite(radii[i] + radii[j])}
+
+
+def _symbol(atom: Any) -> str:
+    """Symbol of the element, empty if there is none."""
+    return str(getattr(atom.element, "symbol", ""))

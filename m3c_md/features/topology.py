@@ -28,10 +28,8 @@ _SHORTEST = 0.5
 _LOOKED_AT = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256)
 # No simulation has a box smaller than this (nm): its edge is at least twice the range of the forces.
 _SMALLEST_BOX = 1.0
-# A bond cut by a border of the box reaches from one end of all coordinates to the other, short of its own length (nm).
-_REACH_LACKS = 0.25
 # Angstrom taken for nm and the reverse: no angle changes, so that it is no reason to refuse anything.
-_UNITS = (1.0, 10.0, 0.1)
+_OTHER_UNITS = (10.0, 0.1)
 # Peptide bonds are planar, cis or trans, within 10 degrees or so; without order half of all omega are 45 degrees off.
 _PLANAR = np.deg2rad(30.0)
 # Fewer values of omega may all be on their way from cis to trans.
@@ -45,8 +43,8 @@ _REMEDY = (
     "that was written with the trajectory"
 )
 _HARMLESS = (
-    "{}: {}; the atoms of the angles are where they should be, but the topology lists their neighbours in another "
-    "order than the trajectory"
+    "{}: {}; all but hydrogen is where it should be, so that the angles are right, but the topology lists hydrogen in "
+    "another order than the trajectory"
 )
 
 
@@ -81,9 +79,8 @@ class Inspection:
         if not self.xyz:
             return
         xyz, cells = np.array(self.xyz), np.array(self.cells)
-        verdicts = (_verdict(self.skeleton, xyz * unit, cells * unit) for unit in _UNITS)
-        first = next(verdicts)
-        if first.refused and all(verdict.refused for verdict in verdicts):
+        first = _verdict(self.skeleton, xyz, cells)
+        if first.refused and all(_verdict(self.skeleton, xyz * unit, cells * unit).refused for unit in _OTHER_UNITS):
             notes.clear()  # of bonds that are too long, which this explains
             raise TrajectoryError(f"{name}: {first.reason}; {_REMEDY}")
         if first.reason and not first.refused:
@@ -98,31 +95,28 @@ class _Verdict:
 
 def _verdict(skeleton: Skeleton, xyz: NDArray[np.float64], cells: NDArray[np.float64]) -> _Verdict:
     """Compare a few frames (n_frames, n_atoms, 3) with what the skeleton expects."""
-    lengths = _bond_lengths(xyz, skeleton.bonds, _LONGEST * skeleton.lengths, cells)
-    lengths = np.where(_cut_by_a_box(xyz, skeleton.bonds, cells), skeleton.lengths, lengths)
-    # A median that is not a number is of frames that others report, or of atoms that no angle needs.
+    limits = _LONGEST * skeleton.lengths
+    lengths = _bond_lengths(xyz, skeleton.bonds, limits, cells)
+    lengths = np.where(_cut_by_a_box(xyz, skeleton.bonds, limits, cells), skeleton.lengths, lengths)
+    # A median that is not a number is of atoms that no angle needs: it is neither too long nor too short.
     medians = np.median(lengths, axis=0)
-    off = (medians > _LONGEST * skeleton.lengths) | (medians < _SHORTEST * skeleton.lengths)
+    off = (medians > limits) | (medians < _SHORTEST * skeleton.lengths)
     off &= ~_gaps(skeleton, off, xyz, cells)
-    # One stray neighbour does not make an atom stray, but half of them do.
-    n_bonds, n_off = (np.bincount(b.ravel(), minlength=len(xyz[0])) for b in (skeleton.bonds, skeleton.bonds[off]))
-    stray = skeleton.used & (2 * n_off >= n_bonds)
-    harmful = off & (skeleton.used[skeleton.bonds].all(axis=1) | stray[skeleton.bonds].any(axis=1))
     reason = _bond_message(skeleton, medians, off, len(xyz)) if off.any() else ""
-    if harmful.any():
-        return _Verdict(True, reason)
+    if (off & skeleton.heavy[skeleton.bonds].all(axis=1)).any():
+        return _Verdict(refused=True, reason=reason)
     bent = _omega_message(skeleton, xyz, cells)
-    return _Verdict(bool(bent), bent or reason)
+    return _Verdict(refused=bool(bent), reason=bent or reason)
 
 
 def _bond_message(skeleton: Skeleton, medians: NDArray[np.float64], off: NDArray[np.bool_], n_frames: int) -> str:
     """Name the bond that is furthest from what it should be, and how many are like it."""
-    worst = int(np.argmax(np.where(off, np.abs(np.log(medians / skeleton.lengths)), 0.0)))
+    worst = int(np.argmax(np.where(off, np.abs(np.log(np.maximum(medians, 1e-9) / skeleton.lengths)), 0.0)))
     first, second = (skeleton.names[i] for i in skeleton.bonds[worst])
     return (
         f"{first} and {second} are bonded in the topology, but {medians[worst]:.2g} nm apart in the median of "
-        f"{_frames(n_frames)}, where {skeleton.lengths[worst]:.2g} nm are usual ({off.sum()} of the {len(off)} bonds of "
-        "the atoms of the angles are off)"
+        f"{_frames(n_frames)}, where {skeleton.lengths[worst]:.2g} nm are usual ({off.sum()} of {len(off)} bonds that "
+        "were checked are off)"
     )
 
 
@@ -155,16 +149,19 @@ def _bond_lengths(
         return np.where(lengths > limits, images, lengths)
 
 
-def _cut_by_a_box(xyz: NDArray[np.float64], bonds: NDArray[np.int64], cells: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _cut_by_a_box(
+    xyz: NDArray[np.float64], bonds: NDArray[np.int64], limits: NDArray[np.float64], cells: NDArray[np.float64]
+) -> NDArray[np.bool_]:
     """Which bonds (n_frames, n_bonds) may cross the border of a box that the trajectory does not tell.
 
-    Where all atoms have been put into a box, they reach from one border to the other along some axis.
+    Where all atoms have been put into a box, such a bond reaches from one end of all coordinates to the other along
+    some axis, short of its own length.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         vectors = np.abs(xyz[:, bonds[:, 1]] - xyz[:, bonds[:, 0]])
         extent = xyz.max(axis=1) - xyz.min(axis=1)
-        across = (vectors > extent[:, None] - _REACH_LACKS) & (vectors > _SMALLEST_BOX)
-    boxless = ~(np.abs(np.linalg.det(cells)) > 0.0)
+        across = (vectors > extent[:, None] - limits[:, None]) & (vectors > _SMALLEST_BOX)
+        boxless = ~(np.abs(np.linalg.det(cells)) > 0.0)
     cut: NDArray[np.bool_] = across.any(axis=-1) & boxless[:, None]
     return cut
 
@@ -182,8 +179,6 @@ def _gaps(
     joined = [(before[1], after[0]) in whole for before, after in itertools.pairwise(skeleton.ends.tolist())]
     piece = np.cumsum([0, *np.logical_not(joined)])[skeleton.residues]
     for end in np.unique(skeleton.bonds[gaps]):
-        if not skeleton.used[end]:
-            continue  # all its bonds are not known
         bonded = skeleton.listed[(skeleton.listed == end).any(axis=1)]
         strangers = (skeleton.residues != skeleton.residues[end]) & ~np.isin(np.arange(len(piece)), bonded)
         # The two ends of one piece meet in a ring.
