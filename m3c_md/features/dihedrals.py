@@ -249,8 +249,9 @@ def dihedral_angles(xyz: Float32Array, quartets: NDArray[np.int32], cells: NDArr
 def take_shortest_images(vectors: NDArray[Any], lengths: NDArray[Any], cells: NDArray[Any]) -> NDArray[np.int64]:
     """Replace vectors (n_frames, n, 3) that may reach across a cell, and their lengths; return the frames with any."""
     frames, places = np.nonzero((lengths > _safe_reach(cells)[:, None]) & np.isfinite(lengths))
-    vectors[frames, places] = minimum_image(vectors[frames, places], cells[frames])
-    lengths[frames, places] = np.linalg.norm(vectors[frames, places], axis=-1)
+    if len(frames):
+        vectors[frames, places] = minimum_image(vectors[frames, places], cells[frames])
+        lengths[frames, places] = np.linalg.norm(vectors[frames, places], axis=-1)
     return np.unique(frames)
 
 

@@ -144,6 +144,8 @@ def _bond_lengths(
     with np.errstate(invalid="ignore", over="ignore"):
         vectors = xyz[:, bonds[:, 1]] - xyz[:, bonds[:, 0]]
         lengths: NDArray[np.float64] = np.linalg.norm(vectors, axis=-1)
+        if not (lengths > limits).any():
+            return lengths
         images = lengths.copy()
         take_shortest_images(vectors, images, cells)
         return np.where(lengths > limits, images, lengths)
