@@ -79,7 +79,7 @@ def data_of(case: str, seed: int = 0) -> list[np.ndarray] | None:
         return None
     from m3c_md import DihedralFeaturizer
 
-    return [x.astype(np.float64) for x in DihedralFeaturizer().load(folder / "asp7.xtc", folder / "asp7.pdb")]
+    return [x.astype(np.float64) for x in DihedralFeaturizer().load(folder / "asp7.xtc", folder / "asp7_reordered.pdb")]
 
 
 def ours(trajectories: list[np.ndarray]) -> list[np.ndarray]:

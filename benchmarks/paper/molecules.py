@@ -97,7 +97,7 @@ def mdshare(folder: Path) -> Molecule:
 
 def asp7(n_states: int, split: Callable[[int], list[Split]], folder: Path) -> Molecule:
     featurizer = DihedralFeaturizer(dihedrals=("phi", "psi"), sincos=False)
-    files = folder / "asp7" / "asp7.xtc", folder / "asp7" / "asp7.pdb"
+    files = folder / "asp7" / "asp7.xtc", folder / "asp7" / "asp7_reordered.pdb"
     angles = featurizer.load([str(files[0])], top=str(files[1]))[0]
     names = list(featurizer.describe(str(files[1])))
     return Molecule(np.array_split(angles, 5), names, n_states, 0.5, "ns", split(5), (1, 2, 5, 10, 20, 50))

@@ -14,8 +14,9 @@ from m3c_md.disk import checked_path, parse_array, writing
 from m3c_md.exceptions import InputError
 from m3c_md.features.dihedrals import Float32Array
 
-# Part of every key: raise it when the same settings give other features than before.
-_VERSION = 1
+# Part of every key: raise it when the same settings give other features than before, or none. 2: features of version 1
+# may come from a topology that would be refused.
+_VERSION = 2
 
 
 # A checksum follows the array, where numpy does not look: a disk that errs must not change features in silence.

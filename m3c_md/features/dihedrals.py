@@ -30,8 +30,9 @@ _SEARCHES = {
 }
 KINDS = tuple(_SEARCHES)
 
-# No two atoms of a dihedral angle that follow each other are further apart than this (nm): bonds have 0.1 to 0.2 nm.
-LONGEST_BOND = 0.5
+# No two atoms of a dihedral angle that follow each other are further apart than this (nm) in any frame: bonds have 0.12
+# to 0.2 nm. Whether they are bonded at all is for `m3c_md.features.topology` to judge, by many frames.
+LONGEST_BOND = 0.3
 # Nor are they closer than this (nm), a tenth of the precision of an XTC file.
 SHORTEST_BOND = 1e-4
 
@@ -237,15 +238,21 @@ def dihedral_angles(xyz: Float32Array, quartets: NDArray[np.int32], cells: NDArr
         lengths = np.sqrt(squares[..., 0] + squares[..., 1] + squares[..., 2])
         angles = _angles_of_whole_molecules(xyz, quartets)
         if cells is not None:
-            frames, places = np.nonzero((lengths > _safe_reach(cells)[:, None]) & np.isfinite(lengths))
-            vectors[frames, places] = minimum_image(vectors[frames, places], cells[frames])
-            lengths[frames, places] = np.linalg.norm(vectors[frames, places], axis=-1)
-            broken = np.unique(frames)
+            broken = take_shortest_images(vectors, lengths, cells)
             if len(broken):
                 path = np.cumsum(vectors[broken][:, which.reshape(-1, 3)], axis=2, dtype=np.float32)
                 path = np.concatenate([np.zeros_like(path[:, :, :1]), path], axis=2).reshape(len(broken), -1, 3)
                 angles[broken] = _angles_of_whole_molecules(path, np.arange(path.shape[1]).reshape(-1, 4))
     return Geometry(angles, lengths, bonds)
+
+
+def take_shortest_images(vectors: NDArray[Any], lengths: NDArray[Any], cells: NDArray[Any]) -> NDArray[np.int64]:
+    """Replace vectors (n_frames, n, 3) that may reach across a cell, and their lengths; return the frames with any."""
+    frames, places = np.nonzero((lengths > _safe_reach(cells)[:, None]) & np.isfinite(lengths))
+    if len(frames):
+        vectors[frames, places] = minimum_image(vectors[frames, places], cells[frames])
+        lengths[frames, places] = np.linalg.norm(vectors[frames, places], axis=-1)
+    return np.unique(frames)
 
 
 def _angles_of_whole_molecules(xyz: Float32Array, quartets: NDArray[Any]) -> Float32Array:

@@ -25,6 +25,7 @@ from m3c_md.features.reading import (
     warn_of,
     warned_of,
 )
+from m3c_md.features.skeleton import find_skeleton
 from m3c_md.inputs import check_flag, check_integer, check_jobs, check_progress
 from m3c_md.workers import deaf_workers
 
@@ -58,18 +59,16 @@ class DihedralFeaturizer(Transformer):  # type: ignore[misc]
     Arrays are float32, as mdtraj's angles are. Residues without an angle that was asked for (at the ends of a chain,
     side chains that are too short) have no column for it; ``describe(...).missing`` names them.
 
+    A topology whose bonded atoms do not lie as bonded atoms do in the trajectory, by the median over up to ten of the
+    first 257 frames, is refused with a `TrajectoryError`: it lists the atoms in another order.
+
     Examples
     --------
-    >>> topology = md.Topology()
-    >>> chain = topology.add_chain()
-    >>> for number in (1, 2, 3):
-    ...     residue = topology.add_residue("ALA", chain, resSeq=number)
-    ...     for name in ("N", "CA", "C"):
-    ...         _ = topology.add_atom(name, md.element.Element.getBySymbol(name[0]), residue)
-    >>> xyz = 0.05 * np.random.default_rng(0).normal(size=(100, 9, 3)).astype(np.float32)
+    >>> from m3c_md.data import alanine_dipeptide
+    >>> data = alanine_dipeptide()
     >>> featurizer = DihedralFeaturizer(("phi", "psi"), residues=[2])
-    >>> featurizer.transform(md.Trajectory(xyz, topology)).shape
-    (100, 4)
+    >>> [x.shape for x in featurizer.load(data.trajectory_files, data.topology_file, stride=100)]
+    [(100, 4), (100, 4)]
     >>> featurizer.describe()
     ['sin phi ALA 2', 'cos phi ALA 2', 'sin psi ALA 2', 'cos psi ALA 2']
     """
@@ -239,7 +238,7 @@ class DihedralFeaturizer(Transformer):  # type: ignore[misc]
     def _recipe(self, topology: md.Topology, stride: int) -> Recipe:
         sincos, periodic = check_flag("sincos", self.sincos), check_flag("periodic", self.periodic)
         found = find_dihedrals(topology, check_kinds(self.dihedrals), self.residues)
-        return Recipe(found, sincos, periodic, stride)
+        return Recipe(found, find_skeleton(topology, found.quartets), sincos, periodic, stride)
 
     def _remember(self, recipe: Recipe) -> None:
         labels = recipe.labels

@@ -24,6 +24,8 @@ from m3c_md.features.dihedrals import (
     sines_and_cosines,
 )
 from m3c_md.features.files import trajectory_blocks
+from m3c_md.features.skeleton import Skeleton
+from m3c_md.features.topology import Inspection, after_inspection
 
 _STRETCHED = (
     "{}, frame {}: {}, too far for a bond, so that the angles may be meaningless: either the molecule is broken across "
@@ -64,6 +66,7 @@ class Recipe:
     """All that turns coordinates into columns; small, so that it travels to other processes."""
 
     dihedrals: Dihedrals
+    skeleton: Skeleton
     sincos: bool
     periodic: bool
     stride: int
@@ -87,17 +90,28 @@ class Recipe:
         }
 
     def blocks(self, source: Iterable[md.Trajectory], name: str, notes: list[str]) -> Iterator[Float32Array]:
-        """Features block by block. An unusable frame raises, after the frames before it have been handed out."""
+        """Features block by block. An unusable frame raises, after the frames before it have been handed out.
+
+        So does a topology that does not fit, before anything is handed out.
+        """
+        inspection = Inspection(self.skeleton)
+        return after_inspection(self._unchecked(source, name, notes, inspection), inspection, name, notes)
+
+    def _unchecked(
+        self, source: Iterable[md.Trajectory], name: str, notes: list[str], inspection: Inspection
+    ) -> Iterator[Float32Array]:
         done = 0
         for block in source:
             first = -done % self.stride
-            cells = None
-            if self.periodic and block.unitcell_lengths is not None and block.unitcell_angles is not None:
-                cells = cell_vectors(
-                    block.unitcell_lengths[first :: self.stride], block.unitcell_angles[first :: self.stride]
-                )
-            geometry = dihedral_angles(block.xyz[first :: self.stride], self.dihedrals.quartets, cells)
+            xyz = block.xyz[first :: self.stride]
+            box: list[Any] = [None, None]
+            if block.unitcell_lengths is not None and block.unitcell_angles is not None:
+                box = [part[first :: self.stride] for part in (block.unitcell_lengths, block.unitcell_angles)]
+            cells = cell_vectors(*box) if self.periodic and box[0] is not None else None
+            geometry = dihedral_angles(xyz, self.dihedrals.quartets, cells)
             unusable = first_unusable_frame(geometry)
+            if not inspection.complete:
+                inspection.look(xyz if unusable is None else xyz[: unusable[0]], *box)
             angles = geometry.angles if unusable is None else geometry.angles[: unusable[0]]
             if len(angles):
                 yield sines_and_cosines(angles) if self.sincos else angles

@@ -308,7 +308,7 @@ class TestTrouble:
         trajectory.xyz[13:, 4:] += 3.0
         trajectory.save(str(tmp_path / "a.xtc"))
         for load in (DihedralFeaturizer().load, lambda *given: list(DihedralFeaturizer().iter_load(*given))):
-            with pytest.warns(TrajectoryWarning, match=r"a.xtc, frame 13: atoms .* 5.2 nm apart") as caught:
+            with pytest.warns(TrajectoryWarning, match=r"a.xtc, frame 13: atoms .* 5\.[1-3] nm apart") as caught:
                 load(tmp_path / "a.xtc", PEPTIDE)
             assert len(caught) == 1
             assert caught[0].filename == __file__
@@ -340,8 +340,8 @@ class TestRealFiles:
 
     def test_a_triclinic_box(self):
         folder = SHARED / "asp7"
-        [features] = DihedralFeaturizer().load(folder / "asp7.xtc", folder / "asp7.pdb", stride=50)
-        whole = md.load(str(folder / "asp7.xtc"), top=str(folder / "asp7.pdb"), stride=50)
+        [features] = DihedralFeaturizer().load(folder / "asp7.xtc", folder / "asp7_reordered.pdb", stride=50)
+        whole = md.load(str(folder / "asp7.xtc"), top=str(folder / "asp7_reordered.pdb"), stride=50)
         assert whole.unitcell_angles[0, 0] != 90.0
         assert features.shape == (201, 24)
         phi, psi = md.compute_phi(whole)[1], md.compute_psi(whole)[1]
