@@ -36,6 +36,7 @@ def contents_of(candidates: Sequence[Candidate], *, labels: bool = False) -> Con
         # Not a number where it is that of the settings.
         "least_share": np.array([candidate.least_share for candidate in candidates], dtype=np.float64),
         "held": np.array([candidate.held for candidate in candidates]),
+        "lost": np.array([one.lost for one in optima]),
     }
     if labels:
         arrays["labels"] = np.array([one.labels for one in optima])
@@ -61,6 +62,7 @@ def candidates_of(contents: Contents, n_features: int | None = None) -> list[Can
     if "labels" in contents.arrays:
         labels = contents.indices("labels", n, None, below=n_states).astype(np.intp)
     support, least_share, held = _details_of(contents, n)
+    lost = contents.array("lost", n, kind="b")
     traces = np.split(trace, np.cumsum(trace_lengths)[:-1])
     return [
         Candidate(
@@ -74,6 +76,7 @@ def candidates_of(contents: Contents, n_features: int | None = None) -> list[Can
                 int(iterations[i]),
                 bool(converged[i]),
                 tuple(traces[i].tolist()),
+                bool(lost[i]),
             ),
             float(score[i]),
             populations[i],

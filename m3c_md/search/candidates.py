@@ -39,7 +39,17 @@ from m3c_md.search.selection import (
     nothing_left,
     ranked,
 )
-from m3c_md.search.trials import FIRST_TRIALS, Start, Trial, Trials, continued, first_trials, promising, scouting, sweep
+from m3c_md.search.trials import (
+    TRIALS_AT_ONCE,
+    Start,
+    Trial,
+    Trials,
+    continued,
+    first_trials,
+    promising,
+    scouting,
+    sweep,
+)
 from m3c_md.search.windows import FeatureBlocks, equally_spaced
 from m3c_md.workers import deaf_workers
 
@@ -57,7 +67,7 @@ SEARCHED = 100_000
 TRIAL_GAP = 1e-2
 # Down to this gap features in single precision will do: their rounding moves objectives by a millionth.
 SINGLE_PRECISION_GAP = 5e-5
-TRIAL_ITERATIONS = 30
+TRIAL_ITERATIONS = 20
 # Where all features are in memory, a winner is brought to this gap or the one asked for, whichever is smaller.
 IN_MEMORY_GAP = 1e-4
 # Candidates that may lose a state at full accuracy before it is taken that all of them would.
@@ -185,18 +195,20 @@ class Search:
         return found + self._tried(swept, "sweep", 0.5, 0.7)
 
     def _tried(self, judged: Judged, stage: str, begin: float, end: float) -> list[Candidate]:
-        """Optimise the trials that promise something: some first, the others unless all of those lose a state."""
+        """Optimise the trials that promise something, some at a time, until all of some lose a state."""
         if not judged:
             return []
         chosen = promising(self.problem, judged, self._judged)
         tried = {id(trial) for trial, _ in chosen}
-        first, others = chosen[:FIRST_TRIALS], chosen[FIRST_TRIALS:]
-        middle = begin + (end - begin) * len(first) / len(chosen)
-        found = self._optimised(_by_bandwidth(first), self.sizes[0][0], stage, begin, middle)
-        if self._some_may_win(found):
-            found += self._optimised(_by_bandwidth(others), self.sizes[0][0], f"other {stage}", middle, end)
-        else:
-            tried -= {id(trial) for trial, _ in others}
+        found: list[Candidate] = []
+        for done in range(0, len(chosen), TRIALS_AT_ONCE):
+            some = chosen[done : done + TRIALS_AT_ONCE]
+            now, then = (begin + (end - begin) * min(n / len(chosen), 1.0) for n in (done, done + len(some)))
+            more = self._optimised(_by_bandwidth(some), self.sizes[0][0], f"{stage} {done}", now, then)
+            found += more
+            if not self._some_may_win(more):
+                tried -= {id(trial) for trial, _ in chosen[done + len(some) :]}
+                break
         self._ended += [
             replace(candidate, start=name, fate="dropped: by its least-squares rule")
             for trial, candidate in judged
@@ -241,10 +253,13 @@ class Search:
             found += self._optimised(closer, n_windows, f"balance {share}", 0.72, 0.74)
         return found
 
+    def _ranked(self, some: Sequence[Candidate]) -> list[Candidate]:
+        return (by_score if self.options.selection == "objective" else ranked)(self.problem, some)
+
     def _best_first(self, some: Sequence[Candidate]) -> list[Candidate]:
-        if self.options.selection == "objective":
-            return by_score(self.problem, some)
-        return widest_first(self.problem, ranked(self.problem, some))
+        """Candidates on the same windows, the winner as it stands first."""
+        order = self._ranked(some)
+        return order if self.options.selection == "objective" else widest_first(self.problem, order)
 
     def _finished(self, candidates: list[Candidate]) -> Candidate | None:
         """Take the better candidates to larger samples and the best to all data; None if none keeps its states."""
@@ -266,11 +281,12 @@ class Search:
         return None
 
     def _dropped(self, n_wanted: int) -> list[Candidate]:
-        """Take back the best of those dropped for their scores: it is their turn where all others lose a state."""
-        failed = any(c.fate.startswith("failed") for c in self._ended)
-        fates = "dropped" if failed else "dropped: score"  # where solvers fail, every start is welcome
-        fine = [c for c in self._ended if c.fate.startswith(fates) and self._some_may_win([c])]
-        back = self._best_first(fine)[: max(n_wanted, 0)]
+        """Take back the best of those that were dropped, where solvers failed on better ones."""
+        if not any(c.fate.startswith("failed") for c in self._ended):
+            return []
+        fine = [c for c in self._ended if c.fate.startswith("dropped") and self._some_may_win([c])]
+        # Those that met more windows first: scores of different samples do not compare.
+        back = sorted(self._ranked(fine), key=lambda c: -c.n_windows)[: max(n_wanted, 0)]
         self._ended = [c for c in self._ended if not any(c is one for one in back)]
         return back
 

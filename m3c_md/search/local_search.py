@@ -26,6 +26,10 @@ RARE_SLACK = 0.005
 # search is given up as degenerate: labels that are pushed to it for balance do not bring it back.
 EMPTY_ROUNDS = 2
 EMPTY_SHARE = 0.5
+# Rounds in a row in which the classes' mean loss rises, and by which factor over its least, before a search is given
+# up: the mean loss of all windows falls while a state is taken apart, that of the states does not.
+DRIFTING_ROUNDS = 3
+DRIFTED = 1.4
 # Share of the labels that may still change where a trial ends: they cost next to nothing either way.
 TRIAL_CHANGES = 1e-3
 
@@ -100,6 +104,8 @@ class LocalOptimum:
         Whether no more than ``tolerance`` labels changed in the last round, at full accuracy.
     trace : tuple of float
         Objective after every half step; never increases.
+    lost : bool
+        Whether the search was given up because a state was lost, or being lost.
     """
 
     rule: Rule
@@ -109,6 +115,7 @@ class LocalOptimum:
     iterations: int
     converged: bool
     trace: tuple[float, ...]
+    lost: bool = False
 
     @property
     def gap(self) -> float:
@@ -155,7 +162,8 @@ def local_search(
     rule, smoothing = start, COLD_SMOOTHING if start is None else WARM_SMOOTHING
     accuracy = gap if settings.hold_labels else max(gap, COARSEST_GAP)
     trace: list[float] = []
-    iteration = n_empty = 0
+    iteration = n_empty = n_worse = 0
+    least = before = np.inf
     while True:
         iteration += 1
         solved = solve_large_margin(
@@ -174,18 +182,31 @@ def local_search(
             return LocalOptimum(rule, labels, value, bound, iteration, solved.converged, (value,))
         costs = all_label_costs(blocks, rule)
         assigned = balanced_labels(costs, *bounds)
+        loss = _mean_class_cost(costs, assigned.labels, settings.n_states)
+        n_worse = n_worse + 1 if loss > before else 0
+        least, before = min(least, loss), loss
         cheapest = int(np.bincount(costs.argmin(axis=1), minlength=settings.n_states).min())
         n_empty = n_empty + 1 if cheapest <= EMPTY_SHARE * (bounds[0] - 1) else 0
-        hopeless = give_up and n_empty >= EMPTY_ROUNDS
+        drifts = n_worse >= DRIFTING_ROUNDS and loss > DRIFTED * least
+        lost = give_up and (n_empty >= EMPTY_ROUNDS or drifts)
         n_changed = int(np.count_nonzero(assigned.labels != labels))
         trace += [solved.objective, settings.penalty(rule) + assigned.cost]
         still = n_changed <= tolerance
         # Labels that stand still at an accuracy that the solver cannot improve are as good as it gets.
-        if (still and (solved.gap <= gap or not solved.converged)) or iteration == limit or hopeless:
+        if (still and (solved.gap <= gap or not solved.converged)) or iteration == limit or lost:
             converged = still and solved.gap <= gap
-            return LocalOptimum(rule, labels, solved.objective, solved.lower_bound, iteration, converged, tuple(trace))
+            value, bound = solved.objective, solved.lower_bound
+            return LocalOptimum(rule, labels, value, bound, iteration, converged, tuple(trace), lost)
         labels = assigned.labels
         share = n_changed / len(labels)
         accuracy = max(gap, min(0.5 * share, 0.3 * accuracy))
         # A kink that has just moved needs a wider smoothing than the one that finished the last problem.
         smoothing = min(WARM_SMOOTHING, max(solved.smoothing, share))
+
+
+def _mean_class_cost(costs: FloatArray, labels: IntArray, n_states: int) -> float:
+    """Mean over the classes of the mean costs of their windows."""
+    own = costs[np.arange(len(labels)), labels]
+    return float(
+        (np.bincount(labels, weights=own, minlength=n_states) / np.bincount(labels, minlength=n_states)).mean()
+    )

@@ -96,7 +96,7 @@ class Candidate:
     def standing(self, settings: SearchSettings, n_windows: int) -> Standing:
         """Whether all states have enough frames; half as many will do on a sample, where a rare state fluctuates."""
         smallest = float(self.populations.min()) * (1.0 if self.n_windows == n_windows else 2.0)
-        if not smallest > 0.0 or smallest < settings.of_labels(self.least_share, self.held).floor:
+        if self.optimum.lost or not smallest > 0.0 or smallest < settings.of_labels(self.least_share, self.held).floor:
             return Standing.DEGENERATE
         return Standing.FINE if smallest >= settings.guard else Standing.RARE
 
@@ -276,6 +276,8 @@ def as_degenerate(candidate: Candidate) -> Candidate:
     state = int(np.argmin(candidate.populations))
     if candidate.score >= NOTHING_LEARNED and not candidate.held:
         return replace(candidate, fate="degenerate: its rule is no better than none")
+    if candidate.optimum.lost and candidate.populations[state] > 0.0:
+        return replace(candidate, fate=f"degenerate: state {state} was being given up")
     return replace(candidate, fate=f"degenerate: state {state} has {candidate.populations[state]:.2%} of the frames")
 
 

@@ -41,8 +41,8 @@ N_DECOMPOSITIONS = 3
 # A start whose least-squares rule scores worse than the best by more than this factor is not optimised: the scores of
 # local optima differ less from those of their starts (by a factor of 1 to 2.5 over all studied systems).
 UNPROMISING = 2.5
-# Trials that are optimised before it is asked whether all of them lose a state.
-FIRST_TRIALS = 4
+# Trials that are optimised before it is asked whether all of them have lost a state.
+TRIALS_AT_ONCE = 4
 # A decomposition that scores worse than the best by more than this factor is not tried at other bandwidths.
 HOPELESS = 1.3
 # Start labels that agree on this share of the windows are one start, if they have the same states.

@@ -9,7 +9,7 @@ from m3c_md.exceptions import DegenerateSolutionError
 from m3c_md.search import candidates as candidates_module
 from m3c_md.search.rescue import N_HELD, TIGHTER_BALANCE, held_trials, outdone, tighter_trials
 from m3c_md.search.selection import LARGEST_ERROR
-from m3c_md.search.trials import FIRST_TRIALS, Trial
+from m3c_md.search.trials import TRIALS_AT_ONCE, Trial
 from tests.search._data import candidate, labels_of, problem_of, search, switching
 
 
@@ -88,7 +88,7 @@ class TestWholeSearch:
 
         monkeypatch.setattr(candidates_module, "local_search", counted)
         search(problem, self.WIDTHS, ("kinetic", "lumping", "kmeans", "random"), selection="class-averaged")
-        assert calls.count(False) <= 4 * FIRST_TRIALS
+        assert calls.count(False) <= 4 * TRIALS_AT_ONCE
         assert calls.count(True) <= 2 * N_HELD
 
     def test_single_frames_are_held_closer_to_balance(self):
