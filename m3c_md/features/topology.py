@@ -35,8 +35,10 @@ _PLANAR = np.deg2rad(30.0)
 # Fewer values of omega may all be on their way from cis to trans.
 _ENOUGH_OMEGAS = 5
 
-# The partner of a peptide bond is nearer than this (nm), whatever it is called: 0.133 nm, and a little more when hot.
+# A bonded partner is nearer than this (nm), whatever it is called: 0.13 to 0.15 nm, and a little more when hot.
 _PARTNER = 0.17
+# If it is called hydrogen, nearer than this: hydrogen bonds have 0.16 nm and more.
+_PARTNER_NAMED_HYDROGEN = 0.15
 
 _REMEDY = (
     "the topology lists atoms in another order than the trajectory, or is that of another molecule; give the topology "
@@ -96,17 +98,28 @@ class _Verdict:
 def _verdict(skeleton: Skeleton, xyz: NDArray[np.float64], cells: NDArray[np.float64]) -> _Verdict:
     """Compare a few frames (n_frames, n_atoms, 3) with what the skeleton expects."""
     limits = _LONGEST * skeleton.lengths
-    lengths = _bond_lengths(xyz, skeleton.bonds, limits, cells)
-    lengths = np.where(_cut_by_a_box(xyz, skeleton.bonds, limits, cells), skeleton.lengths, lengths)
-    # A median that is not a number is of atoms that no angle needs: it is neither too long nor too short.
-    medians = np.median(lengths, axis=0)
+    medians = _medians(_bond_lengths(xyz, skeleton.bonds, limits, cells))
     off = (medians > limits) | (medians < _SHORTEST * skeleton.lengths)
-    off &= ~_gaps(skeleton, off, xyz, cells)
+    torn = _torn(skeleton, off, medians, xyz, cells)
+    off &= ~torn
+    # One hydrogen that strays does not make its neighbour stray, but most of its neighbours do.
+    n_bonds, n_off = (np.bincount(b.ravel(), minlength=len(xyz[0])) for b in (skeleton.bonds, skeleton.bonds[off]))
+    stray = skeleton.heavy & (2 * n_off > n_bonds)
     reason = _bond_message(skeleton, medians, off, len(xyz)) if off.any() else ""
-    if (off & skeleton.heavy[skeleton.bonds].all(axis=1)).any():
+    if stray.any() or (off & skeleton.heavy[skeleton.bonds].all(axis=1)).any():
         return _Verdict(refused=True, reason=reason)
-    bent = _omega_message(skeleton, xyz, cells)
+    untorn = ~np.isin(skeleton.omegas, skeleton.bonds[torn]).any(axis=1)
+    bent = _omega_message(skeleton.omegas[untorn], xyz, cells)
     return _Verdict(refused=bool(bent), reason=bent or reason)
+
+
+def _medians(lengths: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Median over frames, of two in the middle the lower: the mean of a whole and a broken bond is neither.
+
+    What is not a number counts as long, and if most is, so is the median: neither too long nor too short.
+    """
+    medians: NDArray[np.float64] = np.sort(lengths, axis=0)[(len(lengths) - 1) // 2]
+    return medians
 
 
 def _bond_message(skeleton: Skeleton, medians: NDArray[np.float64], off: NDArray[np.bool_], n_frames: int) -> str:
@@ -120,9 +133,9 @@ def _bond_message(skeleton: Skeleton, medians: NDArray[np.float64], off: NDArray
     )
 
 
-def _omega_message(skeleton: Skeleton, xyz: NDArray[np.float64], cells: NDArray[np.float64]) -> str:
+def _omega_message(quartets: NDArray[np.int32], xyz: NDArray[np.float64], cells: NDArray[np.float64]) -> str:
     """Say that most peptide bonds are not planar, if so. Cis is not held against them: rings may have nothing else."""
-    omegas = dihedral_angles(xyz.astype(np.float32), skeleton.omegas, cells).angles.astype(np.float64)
+    omegas = dihedral_angles(xyz.astype(np.float32), quartets, cells).angles.astype(np.float64)
     omegas = omegas[np.isfinite(omegas)]
     bent = np.abs(np.sin(omegas)) > np.sin(_PLANAR)
     if len(omegas) < _ENOUGH_OMEGAS or 2 * bent.sum() <= len(omegas):
@@ -151,46 +164,41 @@ def _bond_lengths(
         return np.where(lengths > limits, images, lengths)
 
 
-def _cut_by_a_box(
-    xyz: NDArray[np.float64], bonds: NDArray[np.int64], limits: NDArray[np.float64], cells: NDArray[np.float64]
+def _torn(
+    skeleton: Skeleton,
+    off: NDArray[np.bool_],
+    medians: NDArray[np.float64],
+    xyz: NDArray[np.float64],
+    cells: NDArray[np.float64],
 ) -> NDArray[np.bool_]:
-    """Which bonds (n_frames, n_bonds) may cross the border of a box that the trajectory does not tell.
+    """Which bonds are too long though the names of their atoms are right.
 
-    Where all atoms have been put into a box, such a bond reaches from one end of all coordinates to the other along
-    some axis, short of its own length.
+    Peptide bonds, because a chain ends there or residues are missing in between; and all bonds, because the border of a
+    box that the trajectory does not tell runs through the molecule. The ends of such a bond have no partner. None is
+    torn if an end has one after all, under another name: then the names are wrong.
     """
-    with np.errstate(invalid="ignore", over="ignore"):
-        vectors = np.abs(xyz[:, bonds[:, 1]] - xyz[:, bonds[:, 0]])
-        extent = xyz.max(axis=1) - xyz.min(axis=1)
-        across = (vectors > extent[:, None] - limits[:, None]) & (vectors > _SMALLEST_BOX)
-        boxless = ~(np.abs(np.linalg.det(cells)) > 0.0)
-    cut: NDArray[np.bool_] = across.any(axis=-1) & boxless[:, None]
-    return cut
-
-
-def _gaps(
-    skeleton: Skeleton, off: NDArray[np.bool_], xyz: NDArray[np.float64], cells: NDArray[np.float64]
-) -> NDArray[np.bool_]:
-    """Which bonds are peptide bonds that are not there because a chain ends, or residues are missing in between.
-
-    The ends of such a gap have no partner. None of them is a gap if an end has one after all, under another name: then
-    the names are wrong.
-    """
-    gaps = off & skeleton.peptide
+    torn = off & (medians > skeleton.lengths) & (skeleton.peptide | (medians > _SMALLEST_BOX))
+    if 2 * torn.sum() > np.isfinite(medians).sum():  # no border runs through most bonds
+        return np.zeros_like(torn)
     whole = {tuple(bond) for bond in skeleton.bonds[skeleton.peptide & ~off].tolist()}
-    joined = [(before[1], after[0]) in whole for before, after in itertools.pairwise(skeleton.ends.tolist())]
-    piece = np.cumsum([0, *np.logical_not(joined)])[skeleton.residues]
-    for end in np.unique(skeleton.bonds[gaps]):
-        bonded = skeleton.listed[(skeleton.listed == end).any(axis=1)]
-        strangers = (skeleton.residues != skeleton.residues[end]) & ~np.isin(np.arange(len(piece)), bonded)
-        # The two ends of one piece meet in a ring.
-        strangers &= ~(np.isin(np.arange(len(piece)), skeleton.ends) & (piece == piece[end]))
+    apart = [(before[1], after[0]) not in whole for before, after in itertools.pairwise(skeleton.ends.tolist())]
+    first, last = skeleton.ends[[True, *apart], 0].tolist(), skeleton.ends[[*apart, True], 1].tolist()
+    # The two ends of one piece may meet in a ring, if nothing but the bond to the next piece is torn.
+    closes_ring = dict(zip(first + last, last + first, strict=True))
+    closes_ring |= dict.fromkeys(skeleton.bonds[torn & ~skeleton.peptide].ravel().tolist(), -1)
+    for end in np.unique(skeleton.bonds[torn]):
+        # Hydrogen has another partner in every hydrogen bond.
+        if not skeleton.heavy[end]:
+            continue
+        strangers = skeleton.residues != skeleton.residues[end]
+        strangers[skeleton.listed[(skeleton.listed == end).any(axis=1)]] = False
+        strangers[[other for other in [closes_ring.get(int(end), -1)] if other >= 0]] = False
         others = np.flatnonzero(strangers)
         pairs = np.stack([np.full(len(others), end), others], axis=1)
-        distances = _bond_lengths(xyz, pairs, np.full(len(pairs), _PARTNER), cells)
-        if (np.median(distances, axis=0) < _PARTNER).any():
-            return np.zeros_like(gaps)
-    return gaps
+        limits = np.where(skeleton.heavy[others], _PARTNER, _PARTNER_NAMED_HYDROGEN)
+        if (_medians(_bond_lengths(xyz, pairs, limits, cells)) < limits).any():
+            return np.zeros_like(torn)
+    return torn
 
 
 def after_inspection(

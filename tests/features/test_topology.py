@@ -195,10 +195,14 @@ class TestNoFalseAlarm:
         refuses(with_box(swapped(broken, "ALA5-CA", "ALA5-CB"), 1.7 * cell))
 
     @settings(deadline=None, max_examples=25, derandomize=True)
-    @given(shift=st.floats(-2, 2), n_frames=st.sampled_from([1, 10]))
-    def test_broken_across_a_box_that_is_not_told_is_worth_a_warning(self, deca, shift, n_frames):
+    @given(
+        shift=st.tuples(*[st.floats(-2, 2)] * 3),
+        n_frames=st.sampled_from([1, 10]),
+        cell=st.sampled_from([CUBE, np.diag([0.9, 1.1, 1.0]), DODECAHEDRON, SKEWED]),
+    )
+    def test_broken_across_a_box_that_is_not_told_is_worth_a_warning(self, deca, shift, n_frames, cell):
         still = like(deca, np.repeat(deca.xyz[:1], n_frames, axis=0))  # at the border in all frames
-        broken = put_into_box(still, np.diag([3.0, 3.5, 3.2]), shift)
+        broken = put_into_box(still, 3.2 * cell, np.array(shift))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             DihedralFeaturizer().transform(broken)
@@ -217,6 +221,11 @@ class TestNoFalseAlarm:
         with pytest.warns(TrajectoryWarning, match="residues are missing in between"):
             DihedralFeaturizer().transform(cut)
 
+    def test_a_gap_at_the_only_peptide_bond_is_worth_a_warning(self):
+        xyz = random_trajectory(topology_of(["ALA"], ["ALA"]), 20).xyz + np.repeat([0.0, 2.0], 5)[None, :, None]
+        with pytest.warns(TrajectoryWarning, match="atoms 3 and 5 are"):
+            DihedralFeaturizer().transform(md.Trajectory(xyz.astype(np.float32), topology_of(["ALA", "ALA"])))
+
     def test_two_chains_in_one_are_worth_a_warning(self):
         # As in GRO and PRMTOP files, which know no chains.
         one = topology_of(["ALA"] * 6)
@@ -232,9 +241,8 @@ class TestNoFalseAlarm:
         circle = 0.145 / (2.0 * np.sin(np.pi / 18)) * np.column_stack([np.cos(turns), np.sin(turns), 0.0 * turns])
         nitrogen, alpha, carbon = circle.reshape(6, 3, 3).transpose(1, 0, 2)
         ring = np.stack([nitrogen, alpha, 1.35 * alpha, carbon, 1.3 * carbon], axis=1).reshape(-1, 3)
-        xyz = np.concatenate([ring, ring + [2.0, 2.0, 0.0]])[None] + 0.003 * np.random.default_rng(0).normal(
-            size=(20, 60, 3)
-        )
+        both = np.concatenate([ring, ring + np.array([2.0, 2.0, 0.0])])
+        xyz = both + 0.003 * np.random.default_rng(0).normal(size=(20, 60, 3))
         rings = md.Trajectory(xyz.astype(np.float32), topology)
         with pytest.warns(TrajectoryWarning, match="atoms 28 and 30 are"):
             DihedralFeaturizer().transform(rings)
