@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ from m3c_md.clustering.lumped import (
     states_of_microstates,
 )
 from m3c_md.clustering.model_file import Contents, save_model
+from m3c_md.clustering.visits import VisitCounts, few_visits_notes, stored_visits
 from m3c_md.exceptions import (
     ConvergenceWarning,
     InputError,
@@ -45,6 +47,7 @@ from m3c_md.search.coarse_graining import Clustering, at_most_distinct
 from m3c_md.search.windows import WindowSet, windows_of_pairs, windows_of_trajectories
 
 if TYPE_CHECKING:
+    import pandas as pd
     from deeptime.markov.msm import MarkovStateModel
 
 FloatArray = NDArray[np.float64]
@@ -82,6 +85,20 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
         self.n_columns = n_columns
         self.warnings: list[str] = []
         self.columns: list[str] | None = None
+        self._visits: VisitCounts | None = None
+
+    @property
+    def visits(self) -> pd.DataFrame | None:
+        """How often the training trajectories were in each state: what its population and its rates rest on.
+
+        One row per state, counted over consecutive frames, whatever the lag time: ``frames``, ``visits`` (separate
+        stays), ``entered`` and ``left`` (stays that begin, or end, with a transition rather than with a trajectory),
+        ``trajectories`` that visit the state, and ``largest_share`` of its frames that comes from one trajectory. A
+        rate from n transitions has a relative error of about 1/√n. Of pairs (X, Y), frames are those of X, transitions
+        those from X to Y, and the rest is missing. None if it was not counted: for alternatives, and for models saved
+        by a version that did not count.
+        """
+        return None if self._visits is None else self._visits.table()
 
     @property
     def n_states(self) -> int:
@@ -218,10 +235,20 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
 
     def _texts(self) -> dict[str, Any]:
         """Settings that files of all models have."""
-        return {"warnings": self.warnings, **({} if self.columns is None else {"columns": self.columns})}
+        texts: dict[str, Any] = {"warnings": self.warnings}
+        if self.columns is not None:
+            texts["columns"] = self.columns
+        if self._visits is not None:
+            texts["n_trajectories"] = self._visits.n_trajectories
+        return texts
+
+    def _visit_arrays(self) -> dict[str, NDArray[Any]]:
+        """Arrays that files of all models have."""
+        return {} if self._visits is None else {"visits": self._visits.counts}
 
     def _with_texts(self, contents: Contents) -> Self:
-        """Take the settings that files of all models have."""
+        """Take what files of all models have."""
+        self._visits = stored_visits(contents, self.n_states)
         self.warnings.extend(contents.texts("warnings"))
         if "columns" in contents.settings:
             self.columns = contents.texts("columns", self.n_columns)
@@ -302,9 +329,11 @@ class StateEstimator(EstimatorTransformer):  # type: ignore[misc]
         """Fit and return the states of the training frames (scikit-learn's name for it)."""
         return self.fit_transform(data, y, **options)
 
-    def _keep(self, model: StateModel, notes: Sequence[Note], columns: list[str] | None) -> None:
+    def _keep(self, model: StateModel, notes: Sequence[Note], columns: list[str] | None, visits: VisitCounts) -> None:
         """Store a fitted model, and say on it and to the user what there is to say."""
+        notes = [*notes, *few_visits_notes(visits)]
         model.columns = columns
+        model._visits = visits
         model.warnings.extend(message for message, _ in notes)
         self._model = model
         for message, category in notes:
@@ -390,8 +419,10 @@ def with_windows(trajectories: list[Any], lag: int) -> tuple[list[Any], list[Not
 
 def single_frames(data: Any) -> WindowSet:
     """Every frame as a window of its own."""
-    trajectories = list(as_time_lagged_pair(data)) if is_pair(data) else as_trajectories(data)
-    return windows_of_trajectories(trajectories, lagtime=1, n_slices=1)
+    if is_pair(data):
+        pair = windows_of_trajectories(as_time_lagged_pair(data), lagtime=1, n_slices=1)
+        return replace(pair, lengths=())  # X and Y are no trajectories
+    return windows_of_trajectories(as_trajectories(data), lagtime=1, n_slices=1)
 
 
 def check_distinct(windows: WindowSet, n_states: int) -> None:

@@ -16,6 +16,7 @@ from m3c_md.clustering.face import (
     single_frames,
 )
 from m3c_md.clustering.model_file import Contents
+from m3c_md.clustering.visits import visits_of_windows
 from m3c_md.exceptions import ModelFileError
 from m3c_md.inputs import check_choice, check_integer, check_random_state, column_names
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
@@ -113,5 +114,6 @@ class KMedoids(StateEstimator):
             order, populations = ordered_states(frames, centers, scale, np.arange(n_states), n_states)
         notes = clustering_notes(found, "k-medoids", "raise n_restarts, or ask for fewer states")
         notes += rare_state_notes(populations, "it may be an outlier: look at its frames, or ask for fewer states")
-        self._keep(KMedoidsModel(centers[order], scale, populations, found.inertia), notes, columns)
+        model = KMedoidsModel(centers[order], scale, populations, found.inertia)
+        self._keep(model, notes, columns, visits_of_windows(model, windows))
         return self

@@ -86,7 +86,8 @@ class MarginModel(StateModel):
     def alternative(self, number: int) -> Self:
         """Return the model of another row of `candidates`, to look at before you trust the winner.
 
-        A row that did not reach the end was fitted to a sample of the windows only and less accurately.
+        A row that did not reach the end was fitted to a sample of the windows only and less accurately. The visits of
+        its states were not counted: ``visits`` is None.
         """
         chosen = check_integer("number", number, 0)
         if chosen >= len(self.records):
@@ -156,6 +157,7 @@ class MarginModel(StateModel):
             "center": self.base_map.center,
             "scale": self.scale,
             **kept.arrays,
+            **self._visit_arrays(),
         }
         return Contents({"chosen": self.chosen, **self._texts(), **kept.settings}, arrays)
 

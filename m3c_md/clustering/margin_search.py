@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from m3c_md.clustering.checkpoint import CheckpointFolder, check_checkpoint
 from m3c_md.clustering.face import Note, StateEstimator, check_distinct, is_pair
 from m3c_md.clustering.margin_model import MarginModel
+from m3c_md.clustering.visits import visits_of_source, visits_of_windows
 from m3c_md.exceptions import (
     AmbiguousSolutionWarning,
     ConvergenceWarning,
@@ -186,7 +187,10 @@ class MarginEstimator(StateEstimator):
                 report=lambda share: bar(max(0, int(100 * share) - int(bar.progress_bar.n))),
             )
         notes += [*_losses(problem, failures), *_doubts(candidates, settings, used)]
-        self._keep(self._model_of(problem, candidates), notes, columns)
+        model = self._model_of(problem, candidates)
+        with ONE_BLAS_THREAD:
+            visits = visits_of_windows(model, windows) if source is None else visits_of_source(model, source)
+        self._keep(model, notes, columns, visits)
         return self
 
     def _halving(self) -> bool:

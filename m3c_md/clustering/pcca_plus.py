@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from m3c_md.clustering.centers import CentersModel, ordered_states, stored_centers
 from m3c_md.clustering.face import Note, StateEstimator, clustering_notes, rare_state_notes, transition_pairs
 from m3c_md.clustering.model_file import Contents
+from m3c_md.clustering.visits import visits_of_windows
 from m3c_md.exceptions import (
     ConvergenceWarning,
     DegenerateSolutionError,
@@ -161,6 +162,8 @@ class PCCAPlus(StateEstimator):
         Some states have no microstate at all.
     RareStateWarning
         A state has less than 1 % of the frames.
+    FewVisitsWarning
+        A state was entered fewer than ten times, or one of several trajectories alone visits it.
     NegativeMatrixWarning
         The coarse transition matrix has negative entries.
 
@@ -211,7 +214,8 @@ class PCCAPlus(StateEstimator):
             order, populations = ordered_states(windows.frames, centers, scale, pcca.assignments, n_states)
         n_outside = int(np.count_nonzero(~np.isin(cells.frames, connected)))
         model = PCCAPlusModel(msm, _in_order(pcca, order), centers, scale, populations, n_outside)
-        self._keep(model, [*notes, *unfinished, *trouble, *unreal, *_doubts(model, len(windows.frames))], columns)
+        notes = [*notes, *unfinished, *trouble, *unreal, *_doubts(model, len(windows.frames))]
+        self._keep(model, notes, columns, visits_of_windows(model, windows))
         return self
 
     def _microstates(self, windows: WindowSet, scale: FloatArray, n_states: int) -> tuple[Microstates, list[Note]]:

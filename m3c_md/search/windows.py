@@ -32,11 +32,14 @@ class WindowSet:
         Frame numbers; a window never crosses from one trajectory to another.
     horizon : int
         Median number of lag times that a trajectory spans.
+    lengths : tuple of int
+        Numbers of frames of the trajectories, in the order of the frames; empty if they are not known.
     """
 
     frames: FloatArray
     windows: IntArray
     horizon: int
+    lengths: tuple[int, ...] = ()
 
     @property
     def n_windows(self) -> int:
@@ -62,7 +65,7 @@ def windows_of_trajectories(trajectories: Sequence[FloatArray], lagtime: int, n_
     windows = np.stack([first + i * lagtime for i in range(n_slices)])
     used = lengths[lengths > reach]
     horizon = max(1, int(np.median(used)) // lagtime) if len(used) else 0
-    return WindowSet(np.concatenate(trajectories), windows, horizon)
+    return WindowSet(np.concatenate(trajectories), windows, horizon, tuple(lengths.tolist()))
 
 
 def windows_of_pairs(first: FloatArray, second: FloatArray) -> WindowSet:
