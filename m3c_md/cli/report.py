@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from m3c_md.clustering.face import StateModel
+
 # More columns than this are not named one by one.
 MOST_NAMED = 12
 
@@ -83,6 +85,17 @@ def draw_ramachandran(models: Any, data: Trajectories) -> Any:
         return features
 
     return plot_ramachandran(models, data.features, angles, embed=embed if len(columns) == 4 else None, unit="radians")
+
+
+def state_lines(model: StateModel) -> list[str]:
+    """One line per state: its share of the training frames and how often it was entered."""
+    visits = model.visits.to_dict("records")
+    n_trajectories = max(int(row["trajectories"]) for row in visits)
+    lines = []
+    for state, (share, row) in enumerate(zip(model.populations, visits, strict=True)):
+        by = f", visited by {row['trajectories']} trajectories" if n_trajectories > 1 else ""
+        lines.append(f"  state {state}: {share:6.1%} of the frames, entered {row['entered']} times{by}")
+    return lines
 
 
 def table_lines(table: Any) -> list[str]:

@@ -17,6 +17,7 @@ from m3c_md.clustering.face import (
 )
 from m3c_md.clustering.model_file import Contents
 from m3c_md.clustering.visits import visits_of_windows
+from m3c_md.coordinates import check_coordinates
 from m3c_md.exceptions import ModelFileError
 from m3c_md.inputs import check_choice, check_integer, check_random_state, column_names
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
@@ -96,6 +97,7 @@ class KMedoids(StateEstimator):
     def fit(self, data: Any, y: Any = None) -> Self:
         """Find the medoids of all frames; trajectories as in `M3C.fit`, ``y`` is ignored."""
         del y
+        check_coordinates(data)
         columns, windows = column_names(data), single_frames(data)
         n_states = check_integer("n_states", self.n_states, 2)
         check_distinct(windows, n_states)

@@ -13,6 +13,7 @@ from m3c_md.clustering.checkpoint import CheckpointFolder, check_checkpoint
 from m3c_md.clustering.face import Note, StateEstimator, check_distinct, is_pair
 from m3c_md.clustering.margin_model import MarginModel
 from m3c_md.clustering.visits import visits_of_source, visits_of_windows
+from m3c_md.coordinates import check_coordinates
 from m3c_md.exceptions import (
     AmbiguousSolutionWarning,
     ConvergenceWarning,
@@ -142,6 +143,7 @@ class MarginEstimator(StateEstimator):
         self
         """
         del y
+        check_coordinates(data)
         columns = column_names(data)
         windows, source, first_frames, n_frames, notes = self._searched(data, client)
         n_windows = windows.n_windows if source is None else source.n_windows

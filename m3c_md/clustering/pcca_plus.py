@@ -14,6 +14,7 @@ from m3c_md.clustering.centers import CentersModel, ordered_states, stored_cente
 from m3c_md.clustering.face import Note, StateEstimator, clustering_notes, rare_state_notes, transition_pairs
 from m3c_md.clustering.model_file import Contents
 from m3c_md.clustering.visits import visits_of_windows
+from m3c_md.coordinates import check_coordinates
 from m3c_md.exceptions import (
     ConvergenceWarning,
     DegenerateSolutionError,
@@ -200,6 +201,7 @@ class PCCAPlus(StateEstimator):
     def fit(self, data: Any, y: Any = None) -> Self:
         """Find the states of trajectories; data as in `M3C.fit`, ``y`` is ignored."""
         del y
+        check_coordinates(data)
         columns = column_names(data)
         windows, notes = transition_pairs(data, self.lagtime)
         n_states = check_integer("n_states", self.n_states, 2)

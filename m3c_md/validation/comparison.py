@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from m3c_md.clustering.checkpoint import check_checkpoint
 from m3c_md.clustering.face import StateEstimator, StateModel
+from m3c_md.coordinates import check_coordinates
 from m3c_md.exceptions import DegenerateSolutionError, InputError, M3CWarning, ShortTrajectoryWarning
 from m3c_md.inputs import (
     as_list,
@@ -51,7 +52,8 @@ class Comparison:
     ----------
     table : DataFrame
         One row per method: mean and spread (standard deviation) over the held-out trajectories of Q and of the implied
-        timescales at the lag time (in ``unit``), populations, seconds to fit, on how many of the held-out trajectories
+        timescales at the lag time (in ``unit``), populations, how often the least visited state was entered by the
+        trajectories of the fit, seconds to fit, on how many of the held-out trajectories
         Q could be measured (they must visit all states), warnings.
     splits : DataFrame
         One row per method and held-out trajectory, or group of them.
@@ -198,6 +200,7 @@ def compare(
     [1.956, 1.956]
     """
     check_integer("n_states", n_states, 2)
+    check_coordinates(trajs)
     names = column_names(trajs)
     data, too_short = long_trajectories(as_trajectories(trajs), check_integer("lagtime", lagtime, 1))
     n_frames = sum(map(len, data))
@@ -205,6 +208,7 @@ def compare(
         raise InputError(f"n_states={n_states:.6g}, but there are only {n_frames} frames; ask for fewer states")
     judges, too_short_test = data, ""
     if test is not None:
+        check_coordinates(test)
         check_names(column_names(test), names, "test", "trajs has")
         judges, too_short_test = long_trajectories(as_trajectories(test, data[0].shape[1]), lagtime, "test ")
     notes: list[Note] = [(text, ShortTrajectoryWarning) for text in (too_short, too_short_test) if text]
@@ -335,6 +339,7 @@ def _table(
             # Sample standard deviation: NaN, not zero, if there is one split only.
             row[column], row[f"{column} ±"] = own[column].mean(), own[column].std()
         row["populations"] = [] if fit.model is None else fit.model.populations.round(4).tolist()
+        row["entered"] = None if fit.model is None else fit.model.least_entered
         row["seconds"] = fit.seconds
         row["measured"] = f"{own['Q'].notna().sum()} of {len(own)}"
         said = [] if fit.model is None else [*fit.model.warnings, *timescales[name].warnings]
@@ -344,7 +349,7 @@ def _table(
             said = [f"Q is not known for {n_unknown} of {len(own)} held-out parts that do not leave every state", *said]
         row["warnings"] = "; ".join([*(f"failed: {text}" for text in errors), *said])
         rows.append(row)
-    return pd.DataFrame(rows).set_index("method")
+    return pd.DataFrame(rows).set_index("method").astype({"entered": "Int64"})
 
 
 def _agreement(dtrajs: dict[str, list[StateArray]]) -> pd.DataFrame:
