@@ -94,7 +94,7 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
             "n_frames": data.n_frames,
             "columns": data.settings.columns,
             "populations": model.populations,
-            "visits": model.visits.to_dict("records"),
+            "visits": None if model.visits is None else model.visits.to_dict("records"),
             "Q": quality,
             "lag_time": model.lagtime * dt,
             "unit": unit,

@@ -89,11 +89,12 @@ def draw_ramachandran(models: Any, data: Trajectories) -> Any:
 
 def state_lines(model: StateModel) -> list[str]:
     """One line per state: its share of the training frames and how often it was entered."""
-    visits = model.visits.to_dict("records")
-    n_trajectories = max(int(row["trajectories"]) for row in visits)
+    visits = model.visits
+    assert visits is not None, "a fit counts them"
+    several = visits["trajectories"].max() > 1
     lines = []
-    for state, (share, row) in enumerate(zip(model.populations, visits, strict=True)):
-        by = f", visited by {row['trajectories']} trajectories" if n_trajectories > 1 else ""
+    for state, share, row in zip(visits.index, model.populations, visits.to_dict("records"), strict=True):
+        by = f", in {row['trajectories']} trajectories" if several else ""
         lines.append(f"  state {state}: {share:6.1%} of the frames, entered {row['entered']} times{by}")
     return lines
 

@@ -21,7 +21,7 @@ from m3c_md.clustering.lumped import (
     states_of_microstates,
 )
 from m3c_md.clustering.model_file import Contents, save_model
-from m3c_md.clustering.visits import ENTERED, VisitCounts, few_visits_notes, stored_visits
+from m3c_md.clustering.visits import VisitCounts, few_visits_notes, stored_visits
 from m3c_md.exceptions import (
     ConvergenceWarning,
     InputError,
@@ -104,11 +104,6 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
     def n_states(self) -> int:
         """Number of states."""
         return len(self.populations)
-
-    @property
-    def least_entered(self) -> int | None:
-        """How often the state that was entered least was entered in training; None if that was not counted."""
-        return None if self._visits is None else int(self._visits.counts[ENTERED].min())
 
     def _scores(self, frames: FloatArray) -> FloatArray:
         """Scores of some frames, (n_frames, n_states)."""

@@ -31,7 +31,7 @@ from m3c_md.inputs import (
     column_names,
 )
 from m3c_md.validation.kept_fits import KeptFits, found_or_fitted
-from m3c_md.validation.methods import METHODS, Fit, build_methods
+from m3c_md.validation.methods import METHODS, Fit, build_methods, least_entered
 from m3c_md.validation.splits import Split, check_disjoint, check_repeated, groups, hold_out, long_trajectories
 from m3c_md.validation.timescales import ImpliedTimescales, implied_timescales, usable_lagtimes
 from m3c_md.validation.transitions import Note
@@ -339,7 +339,7 @@ def _table(
             # Sample standard deviation: NaN, not zero, if there is one split only.
             row[column], row[f"{column} ±"] = own[column].mean(), own[column].std()
         row["populations"] = [] if fit.model is None else fit.model.populations.round(4).tolist()
-        row["entered"] = None if fit.model is None else fit.model.least_entered
+        row["entered"] = least_entered(fit.model)
         row["seconds"] = fit.seconds
         row["measured"] = f"{own['Q'].notna().sum()} of {len(own)}"
         said = [] if fit.model is None else [*fit.model.warnings, *timescales[name].warnings]

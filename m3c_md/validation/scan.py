@@ -37,7 +37,7 @@ from m3c_md.inputs import (
     column_names,
 )
 from m3c_md.validation.kept_fits import KeptFits
-from m3c_md.validation.methods import Fit
+from m3c_md.validation.methods import Fit, least_entered
 from m3c_md.validation.splits import long_trajectories
 from m3c_md.validation.timescales import implied_timescales
 from m3c_md.validation.transitions import metastability
@@ -280,7 +280,7 @@ def _table(data: list[FloatArray], trials: dict[int, list[Trial]], lagtime: int,
             agreements = _agreements(np.concatenate(dtrajs), data, resampled)
             row |= {"stability": agreements.mean(), "least stability": agreements.min()}
             row["populations"] = whole.model.populations.round(4).tolist()
-            row["entered"] = whole.model.least_entered
+            row["entered"] = least_entered(whole.model)
             lost = [trial.error for trial in resampled if trial.model is None]
             failed = (
                 [f"{len(lost)} of {len(resampled)} fits to resampled trajectories failed: {lost[0]}"] if lost else []
