@@ -65,11 +65,12 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
     with OutputFolder(options.out, FIT_FILES, force=options.force) as folder:
         from m3c_md import M3C
 
+        estimator = M3C(options.n_states, options.lag, random_state=options.seed, n_jobs=options.jobs, progress=tqdm)
+        estimator._checked_settings(checkpoint=options.checkpoint)
         data = load_trajectories(options)
         folder.protect(data.inputs)
         for line in data_lines(data):
             console.say(line)
-        estimator = M3C(options.n_states, options.lag, random_state=options.seed, n_jobs=options.jobs, progress=tqdm)
         model = estimator.fit_fetch(data.features, checkpoint=options.checkpoint)
         dtrajs = model.transform(data.features)
         write_labels(folder, data, dtrajs)

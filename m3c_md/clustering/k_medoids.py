@@ -97,20 +97,14 @@ class KMedoids(StateEstimator):
     def fit(self, data: Any, y: Any = None) -> Self:
         """Find the medoids of all frames; trajectories as in `M3C.fit`, ``y`` is ignored."""
         del y
+        n_states, n_restarts, rng = self._checked_settings()
         check_coordinates(data)
         columns, windows = column_names(data), single_frames(data)
-        n_states = check_integer("n_states", self.n_states, 2)
         check_distinct(windows, n_states)
         frames = windows.frames
-        check_choice("scale", self.scale, get_args(ColumnScale))
         scale = column_scale(frames, self.scale)
         with ONE_BLAS_THREAD:
-            found = k_medoids(
-                frames / scale,
-                n_states,
-                check_random_state(self.random_state),
-                n_restarts=check_integer("n_restarts", self.n_restarts, 1),
-            )
+            found = k_medoids(frames / scale, n_states, rng, n_restarts=n_restarts)
             assert found.indices is not None, "medoids are frames"
             centers = frames[found.indices]
             order, populations = ordered_states(frames, centers, scale, np.arange(n_states), n_states)
@@ -119,3 +113,12 @@ class KMedoids(StateEstimator):
         model = KMedoidsModel(centers[order], scale, populations, found.inertia)
         self._keep(model, notes, columns, visits_of_windows(model, windows))
         return self
+
+    def _checked_settings(self) -> tuple[int, int, np.random.Generator]:
+        """Numbers of states and of restarts, and random numbers: before any data are read."""
+        check_choice("scale", self.scale, get_args(ColumnScale))
+        n_states, n_restarts = (
+            check_integer("n_states", self.n_states, 2),
+            check_integer("n_restarts", self.n_restarts, 1),
+        )
+        return n_states, n_restarts, check_random_state(self.random_state)

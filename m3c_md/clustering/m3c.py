@@ -158,7 +158,7 @@ class M3C(MarginEstimator):
         return check_flag("reweight", self.reweight)
 
     def _shortest(self) -> int:
-        return int(self.lagtime)
+        return check_integer("lagtime", self.lagtime, 1)
 
     def _model_of(self, problem: SearchProblem, candidates: list[Candidate]) -> M3CModel:
         return M3CModel(

@@ -201,14 +201,13 @@ class PCCAPlus(StateEstimator):
     def fit(self, data: Any, y: Any = None) -> Self:
         """Find the states of trajectories; data as in `M3C.fit`, ``y`` is ignored."""
         del y
+        n_states = self._checked_settings()
         check_coordinates(data)
         columns = column_names(data)
         windows, notes = transition_pairs(data, self.lagtime)
-        n_states = check_integer("n_states", self.n_states, 2)
-        check_choice("scale", self.scale, get_args(ColumnScale))
         scale = column_scale(windows.frames, self.scale)
         with ONE_BLAS_THREAD:
-            cells, unfinished = self._microstates(windows, scale, n_states)
+            cells, unfinished = self._microstates(windows, scale)
             msm, trouble = _connected_msm(cells.counts(np.ones(windows.n_windows)), int(self.lagtime), n_states)
             pcca, unreal = _pcca(msm, n_states)
             connected = np.asarray(msm.count_model.state_symbols)
@@ -220,16 +219,25 @@ class PCCAPlus(StateEstimator):
         self._keep(model, notes, columns, visits_of_windows(model, windows))
         return self
 
-    def _microstates(self, windows: WindowSet, scale: FloatArray, n_states: int) -> tuple[Microstates, list[Note]]:
-        wanted = check_integer("n_microstates", self.n_microstates, n_states)
+    def _checked_settings(self) -> int:
+        """Number of states; all settings are checked, before any data are read."""
+        n_states = check_integer("n_states", self.n_states, 2)
+        check_integer("lagtime", self.lagtime, 1)
+        check_integer("n_microstates", self.n_microstates, n_states)
         check_choice("discretization", self.discretization, get_args(Discretization))
-        n_restarts = check_integer("n_restarts", self.n_restarts, 1)
+        check_integer("n_restarts", self.n_restarts, 1)
+        check_choice("scale", self.scale, get_args(ColumnScale))
+        check_random_state(self.random_state)
+        return n_states
+
+    def _microstates(self, windows: WindowSet, scale: FloatArray) -> tuple[Microstates, list[Note]]:
+        wanted = int(self.n_microstates)
         points, rng = windows.frames / scale, check_random_state(self.random_state)
         available = at_most_distinct(points, wanted)
         if available < wanted:
             raise InputError(f"n_microstates={wanted}, but there are only {available} distinct frames; ask for fewer")
         find = k_means if self.discretization == "k-means" else k_medoids
-        found: Clustering = find(points, wanted, rng, n_restarts=n_restarts)
+        found: Clustering = find(points, wanted, rng, n_restarts=int(self.n_restarts))
         notes = clustering_notes(found, self.discretization, "raise n_restarts, or use fewer microstates")
         return Microstates(found.centers * scale, found.labels, found.labels[windows.windows]), notes
 

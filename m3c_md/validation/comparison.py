@@ -199,10 +199,22 @@ def compare(
     >>> result.table["Q"].round(3).tolist()
     [1.956, 1.956]
     """
+    # A typo is told at once, not after the time that it may take to read the data.
     check_integer("n_states", n_states, 2)
+    check_integer("lagtime", lagtime, 1)
+    n_microstates = as_list("n_microstates", n_microstates)
+    build_methods(methods, n_states, lagtime, n_microstates, n_frames=0)  # in earnest below
+    lags = None if lagtimes is None else _checked_lagtimes(lagtimes)
+    check_flag("allow_overlap", allow_overlap)
+    time_step, time_unit = check_positive("dt", dt), check_string("unit", unit)
+    folder = check_checkpoint(checkpoint, random_state)
+    seed = int(check_random_state(random_state).integers(2**63))
+    jobs = check_jobs(n_jobs)
+    check_progress(progress)
+
     check_coordinates(trajs)
     names = column_names(trajs)
-    data, too_short = long_trajectories(as_trajectories(trajs), check_integer("lagtime", lagtime, 1))
+    data, too_short = long_trajectories(as_trajectories(trajs), lagtime)
     n_frames = sum(map(len, data))
     if n_states > n_frames:
         raise InputError(f"n_states={n_states:.6g}, but there are only {n_frames} frames; ask for fewer states")
@@ -212,18 +224,13 @@ def compare(
         check_names(column_names(test), names, "test", "trajs has")
         judges, too_short_test = long_trajectories(as_trajectories(test, data[0].shape[1]), lagtime, "test ")
     notes: list[Note] = [(text, ShortTrajectoryWarning) for text in (too_short, too_short_test) if text]
-    splits = _splits(data, judges, lagtime, allow_overlap=check_flag("allow_overlap", allow_overlap))
+    splits = _splits(data, judges, lagtime, allow_overlap=allow_overlap)
     n_train = min(sum(map(len, split.train)) for split in splits)
     estimators, fewer = build_methods(methods, n_states, lagtime, n_microstates, n_train)
-    lags, too_long = (None, []) if lagtimes is None else _usable(lagtimes, judges)
+    lags, too_long = (None, []) if lags is None else _usable(lags, judges)
     for message, category in notes + too_long:
         warnings.warn(message, category, stacklevel=2)
     messages = [*(message for message, _ in notes), *([fewer] if fewer else []), *(message for message, _ in too_long)]
-    time_step, time_unit = check_positive("dt", dt), check_string("unit", unit)
-    folder = check_checkpoint(checkpoint, random_state)
-    seed = int(check_random_state(random_state).integers(2**63))
-    jobs = check_jobs(n_jobs)
-    check_progress(progress)
 
     # The models themselves can be judged on test data of their own only; held-out splits take other fits.
     runs = splits if test is not None else [Split(data, {}), *splits]
@@ -265,10 +272,14 @@ def _splits(data: list[FloatArray], judges: list[FloatArray], lagtime: int, *, a
     return [Split(data, {name: [judges[i] for i in some] for name, some in groups(judges, "test trajectory").items()})]
 
 
-def _usable(lagtimes: Any, evaluated: list[FloatArray]) -> tuple[list[int], list[Note]]:
+def _checked_lagtimes(lagtimes: Any) -> list[int]:
     lags = sorted({check_integer("lagtimes", lag, 1) for lag in as_list("lagtimes", lagtimes)})
     if not lags:
         raise InputError("lagtimes is empty; give at least one lag time in frames, or None for a choice by the data")
+    return lags
+
+
+def _usable(lags: list[int], evaluated: list[FloatArray]) -> tuple[list[int], list[Note]]:
     return usable_lagtimes([np.zeros(len(x), dtype=np.intp) for x in evaluated], lags)
 
 

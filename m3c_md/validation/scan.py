@@ -159,10 +159,8 @@ def scan_states(
     >>> scan.table.loc[2, "stability"], scan.suggestion
     (np.float64(1.0), 2)
     """
-    check_coordinates(trajs)
-    data, too_short = long_trajectories(as_trajectories(trajs), check_integer("lagtime", lagtime, 1))
-    if too_short:
-        warnings.warn(too_short, ShortTrajectoryWarning, stacklevel=2)
+    # A typo is told at once, not after the time that it may take to read the data.
+    check_integer("lagtime", lagtime, 1)
     numbers = sorted({check_integer("n_states", number, 2) for number in as_list("n_states", n_states)})
     if not numbers:
         raise InputError("n_states is empty; give the numbers of states to try, e.g. range(2, 8)")
@@ -173,6 +171,10 @@ def scan_states(
     jobs = check_jobs(n_jobs)
     check_progress(progress)
 
+    check_coordinates(trajs)
+    data, too_short = long_trajectories(as_trajectories(trajs), lagtime)
+    if too_short:
+        warnings.warn(too_short, ShortTrajectoryWarning, stacklevel=2)
     samples = _samples(data, lagtime, n_resamples, np.random.default_rng(seed))
     kept = None if folder is None else KeptFits.of(folder, data, "scan", lagtime, seed)
     with ProgressCallback(progress, "scan", len(numbers) * (1 + n_resamples)) as bar:
