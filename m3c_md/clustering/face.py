@@ -166,7 +166,7 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
         --------
         >>> import numpy as np
         >>> from m3c_md import M3C
-        >>> x = np.repeat([-1.0, 1.0, -1.0, 1.0], 50)[:, None] + 0.1 * np.random.default_rng(0).normal(size=(200, 1))
+        >>> x = np.repeat([-1.0, 1.0] * 20, 25)[:, None] + 0.1 * np.random.default_rng(0).normal(size=(1000, 1))
         >>> [s.shape for s in M3C(2, random_state=0).fit_fetch(x).sample(x, 3)]
         [(3, 2), (3, 2)]
         """
@@ -211,7 +211,7 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
         >>> from deeptime.clustering import KMeans
         >>> from deeptime.markov.msm import MaximumLikelihoodMSM
         >>> from m3c_md import M3C
-        >>> x = np.repeat([-1.0, 1.0, -1.0, 1.0], 250) + 0.3 * np.random.default_rng(0).normal(size=1000)
+        >>> x = np.repeat([-1.0, 1.0] * 20, 25) + 0.3 * np.random.default_rng(0).normal(size=1000)
         >>> micro = KMeans(6, fixed_seed=1, n_jobs=1).fit_fetch(x[:, None])
         >>> msm = MaximumLikelihoodMSM(lagtime=1).fit_fetch(micro.transform(x[:, None]))
         >>> pcca = M3C(2, random_state=0).fit_fetch(x).lump(msm, centers=micro.cluster_centers)  # msm.pcca(2)

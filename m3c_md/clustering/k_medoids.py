@@ -80,7 +80,7 @@ class KMedoids(StateEstimator):
     --------
     >>> import numpy as np
     >>> from m3c_md import KMedoids
-    >>> model = KMedoids(2, random_state=0).fit_fetch([[0.0], [0.1], [0.2], [5.0], [5.1]])
+    >>> model = KMedoids(2, random_state=0).fit_fetch([[0.0], [0.1], [0.2], [5.0], [5.1]] * 11)
     >>> model.centers.ravel().tolist(), model.transform([[1.0], [4.0]]).tolist()
     ([0.1, 5.0], [0, 1])
     """

@@ -86,7 +86,7 @@ class M3C(MarginEstimator):
     >>> import numpy as np
     >>> from m3c_md import M3C
     >>> rng = np.random.default_rng(0)
-    >>> side = np.repeat([-1.0, 1.0, -1.0, 1.0], 250)
+    >>> side = np.repeat([-1.0, 1.0] * 20, 25)
     >>> trajectory = side[:, None] + 0.3 * rng.normal(size=(1000, 1))
     >>> model = M3C(n_states=2, random_state=0).fit_fetch(trajectory)
     >>> model.transform([[-1.0], [1.0]]).tolist() in ([0, 1], [1, 0])

@@ -172,7 +172,7 @@ class PCCAPlus(StateEstimator):
     --------
     >>> import numpy as np
     >>> from m3c_md import PCCAPlus
-    >>> x = np.repeat([-1.0, 1.0, -1.0, 1.0], 250)[:, None] + 0.3 * np.random.default_rng(0).normal(size=(1000, 1))
+    >>> x = np.repeat([-1.0, 1.0] * 20, 25)[:, None] + 0.3 * np.random.default_rng(0).normal(size=(1000, 1))
     >>> model = PCCAPlus(2, n_microstates=10, random_state=0).fit_fetch(x)
     >>> model.transform([[-1.0], [1.0]]).tolist() in ([0, 1], [1, 0])
     True

@@ -150,7 +150,7 @@ class TestBadInput:
         ("changed", "complaint"),
         [
             (["no-such.npy"], "there is no file 'no-such.npy'"),
-            (["FILES", "--n-states", "1000"], "cannot populate 1000 states"),
+            (["FILES", "--n-states", "1000"], "balance=(0.01, 0.99) must satisfy 0 <= lower <= 1/n_states = 0.001"),
             (["FILES", "--lag", "500"], "lag"),
             (["FILES", "--unit", "ns"], "--dt"),
             (["FILES", "--top", "some.pdb"], "--top some.pdb has no meaning"),
