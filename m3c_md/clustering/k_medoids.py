@@ -8,14 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from m3c_md.clustering.centers import CentersModel, ordered_states, stored_centers
-from m3c_md.clustering.face import (
-    StateEstimator,
-    check_distinct,
-    clustering_notes,
-    rare_state_notes,
-    single_frames,
-)
+from m3c_md.clustering.face import StateEstimator
 from m3c_md.clustering.model_file import Contents
+from m3c_md.clustering.training_data import check_distinct, clustering_notes, rare_state_notes, single_frames
 from m3c_md.clustering.visits import visits_of_windows
 from m3c_md.coordinates import check_coordinates
 from m3c_md.exceptions import ModelFileError

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
-from m3c_md.clustering.face import Note, transition_pairs, with_windows
 from m3c_md.clustering.margin_model import M3CModel
 from m3c_md.clustering.margin_search import PAPER_SETTINGS, MarginEstimator
+from m3c_md.clustering.training_data import Note, transition_pairs, with_windows
 from m3c_md.inputs import as_frame_arrays, check_flag, check_integer
 from m3c_md.optimize.feature_map import FeatureKind
 from m3c_md.search.problem import BandwidthStart, ColumnScale, SearchProblem, SharedStart

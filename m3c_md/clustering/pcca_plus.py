@@ -11,8 +11,9 @@ from deeptime.markov.msm import MarkovStateModel, MaximumLikelihoodMSM
 from numpy.typing import NDArray
 
 from m3c_md.clustering.centers import CentersModel, ordered_states, stored_centers
-from m3c_md.clustering.face import Note, StateEstimator, clustering_notes, rare_state_notes, transition_pairs
+from m3c_md.clustering.face import StateEstimator
 from m3c_md.clustering.model_file import Contents
+from m3c_md.clustering.training_data import Note, clustering_notes, rare_state_notes, transition_pairs
 from m3c_md.clustering.visits import visits_of_windows
 from m3c_md.coordinates import check_coordinates
 from m3c_md.exceptions import (

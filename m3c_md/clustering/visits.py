@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from m3c_md.clustering.model_file import Contents
-from m3c_md.exceptions import FewVisitsWarning, M3CWarning, ModelFileError
+from m3c_md.clustering.training_data import Note
+from m3c_md.exceptions import FewVisitsWarning, ModelFileError
 from m3c_md.search.source import FrameBlock, Source
 from m3c_md.search.windows import WindowSet
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 IntArray = NDArray[np.int64]
-Note = tuple[str, type[M3CWarning]]
 
 # A rate from n events has a relative error of about 1 / sqrt(n): a third at this number.
 FEW_ENTRIES = 10
