@@ -56,6 +56,8 @@ def _whole_numbers(data: Any) -> NDArray[np.integer] | None:
     """Return the first frames of an array of integers in one dimension, (n,) or (n, 1); None for all else."""
     if not (isinstance(data, list | tuple) or hasattr(data, "shape")) or np.ma.isMaskedArray(data):
         return None
+    if isinstance(data, memoryview):
+        return None
     try:
         shape = data.shape if hasattr(data, "shape") else np.asarray(data).shape
         if len(shape) not in (1, 2) or 0 in shape or (len(shape) == 2 and shape[1] != 1):

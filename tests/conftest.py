@@ -18,6 +18,7 @@ import pytest
 from numpy.typing import NDArray
 
 from m3c_md import M3C, M3CModel
+from m3c_md.clustering.face import StateModel
 from m3c_md.exceptions import FewVisitsWarning
 
 # Modules whose series are too short for ten entries into every state, and which are about something else: there a
@@ -65,6 +66,11 @@ def hidden_markov_wells(n_frames: int, n_states: int, seed: int = 0, *, stay: fl
 def quick(n_states: int, **changes: Any) -> M3C:
     """Estimator with a search of a single candidate: a fit takes a fraction of a second."""
     return M3C(n_states, **{"bandwidth": 1.0, "starts": ("kinetic",), "random_state": 0, **changes})
+
+
+def other_warnings(model: StateModel) -> list[str]:
+    """What was said during a fit, apart from how rarely short series enter their states."""
+    return [text for text in model.warnings if "hardly known; add trajectories that enter" not in text]
 
 
 @pytest.fixture(scope="session")

@@ -63,7 +63,7 @@ def check_shares(n_states: int, balance: tuple[float, float]) -> None:
     if not (0.0 <= rho_l <= fair + _SHARE_TOLERANCE and fair - _SHARE_TOLERANCE <= rho_u <= 1.0):
         raise InputError(
             f"balance=({rho_l}, {rho_u}) must satisfy 0 <= lower <= 1/n_states = {fair:.6g} <= upper <= 1; "
-            "lower the first or raise the second share."
+            "lower the first or raise the second share, or ask for fewer states."
         )
 
 
