@@ -68,6 +68,10 @@ class RareStateWarning(M3CWarning):
     """A state has fewer frames than the balance asks for, or than 1 % where there is none."""
 
 
+class FewVisitsWarning(M3CWarning):
+    """A state was entered a few times only, or by one of several trajectories: its population and rates are a guess."""
+
+
 class UnrelatedPairWarning(M3CWarning):
     """A tuple of two arrays was read as frames and those a lag time later, but the two look unrelated."""
 

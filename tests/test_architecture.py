@@ -25,6 +25,7 @@ LEFT_OF: dict[str, set[str]] = {
     "exceptions": set(),
     "disk": {"exceptions"},
     "inputs": {"exceptions"},
+    "coordinates": {"exceptions", "inputs"},
     "matching": {"exceptions"},
     "workers": set(),
     "systems": {"exceptions", "inputs", "matching"},
@@ -32,9 +33,9 @@ LEFT_OF: dict[str, set[str]] = {
     "data": {"exceptions", "disk", "features"},
     "optimize": {"exceptions"},
     "search": {"exceptions", "matching", "workers", "optimize"},
-    "clustering": {"exceptions", "disk", "inputs", "matching", "optimize", "search"},
+    "clustering": {"exceptions", "disk", "inputs", "coordinates", "matching", "optimize", "search"},
     "plots": {"exceptions", "inputs", "matching", "clustering"},
-    "validation": {"exceptions", "disk", "inputs", "matching", "workers", "clustering", "plots"},
+    "validation": {"exceptions", "disk", "inputs", "coordinates", "matching", "workers", "clustering", "plots"},
 }
 # The front doors see the whole house.
 FRONT_DOORS = {"__init__", "__main__", "cli"}

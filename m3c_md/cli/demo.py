@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from m3c_md.cli.console import Console
 from m3c_md.cli.fit import FEATURES, MODEL, brief_list, write_labels, write_structures
 from m3c_md.cli.output import OutputFolder, add_output_options
-from m3c_md.cli.report import data_lines, draw_ramachandran, report_text, table_lines, warn_of_methods
+from m3c_md.cli.report import data_lines, draw_ramachandran, report_text, state_lines, table_lines, warn_of_methods
 from m3c_md.cli.trajectories import Trajectories, load_trajectories, whole_number
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def run_demo(options: argparse.Namespace, console: Console) -> int:
 
 def _findings(comparison: Comparison, model: M3CModel) -> list[str]:
     lines = [f"M3C found {model.n_states} states:"]
-    lines += [f"  state {state}: {share:6.1%} of the frames" for state, share in enumerate(model.populations)]
+    lines += state_lines(model)
     lines += [
         f"  objective {model.objective:.4f}, certified to within {model.gap:.0e} of the optimum for its labels",
         "",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from m3c_md.cli.console import Console, silent_standard_output
 from m3c_md.cli.output import OutputFolder, add_checkpoint_option, add_output_options
-from m3c_md.cli.report import data_lines, draw_ramachandran, report_text
+from m3c_md.cli.report import data_lines, draw_ramachandran, report_text, state_lines
 from m3c_md.cli.trajectories import Trajectories, add_data_options, load_trajectories, time_step, whole_number
 
 if TYPE_CHECKING:
@@ -65,11 +65,12 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
     with OutputFolder(options.out, FIT_FILES, force=options.force) as folder:
         from m3c_md import M3C
 
+        estimator = M3C(options.n_states, options.lag, random_state=options.seed, n_jobs=options.jobs, progress=tqdm)
+        estimator._checked_settings(checkpoint=options.checkpoint)
         data = load_trajectories(options)
         folder.protect(data.inputs)
         for line in data_lines(data):
             console.say(line)
-        estimator = M3C(options.n_states, options.lag, random_state=options.seed, n_jobs=options.jobs, progress=tqdm)
         model = estimator.fit_fetch(data.features, checkpoint=options.checkpoint)
         dtrajs = model.transform(data.features)
         write_labels(folder, data, dtrajs)
@@ -94,6 +95,7 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
             "n_frames": data.n_frames,
             "columns": data.settings.columns,
             "populations": model.populations,
+            "visits": None if model.visits is None else model.visits.to_dict("records"),
             "Q": quality,
             "lag_time": model.lagtime * dt,
             "unit": unit,
@@ -144,7 +146,7 @@ def _findings(model: M3CModel, quality: float, timescales: ImpliedTimescales) ->
     unit, lag = timescales.unit, model.lagtime * timescales.dt
     found = _at_lag(timescales, model.lagtime)
     lines = [f"M3C found {model.n_states} states:"]
-    lines += [f"  state {state}: {share:6.1%} of the frames" for state, share in enumerate(model.populations)]
+    lines += state_lines(model)
     lines += [
         f"  metastability Q = {quality:.4f} of at most {model.n_states}, lag time {lag:g} {unit}",
         f"  objective {model.objective:.4f}, certified to within {model.gap:.0e} of the optimum for its labels",

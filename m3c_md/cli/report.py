@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from m3c_md.clustering.face import StateModel
+
 # More columns than this are not named one by one.
 MOST_NAMED = 12
 
@@ -83,6 +85,18 @@ def draw_ramachandran(models: Any, data: Trajectories) -> Any:
         return features
 
     return plot_ramachandran(models, data.features, angles, embed=embed if len(columns) == 4 else None, unit="radians")
+
+
+def state_lines(model: StateModel) -> list[str]:
+    """One line per state: its share of the training frames and how often it was entered."""
+    visits = model.visits
+    assert visits is not None, "a fit counts them"
+    several = visits["trajectories"].max() > 1
+    lines = []
+    for state, share, row in zip(visits.index, model.populations, visits.to_dict("records"), strict=True):
+        by = f", in {row['trajectories']} trajectories" if several else ""
+        lines.append(f"  state {state}: {share:6.1%} of the frames, entered {row['entered']} times{by}")
+    return lines
 
 
 def table_lines(table: Any) -> list[str]:

@@ -95,7 +95,9 @@ def run_compare(options: argparse.Namespace, console: Console) -> int:
     began = time.perf_counter()
     with OutputFolder(options.out, COMPARE_FILES, force=options.force) as folder:
         from m3c_md import compare
+        from m3c_md.validation.methods import build_methods
 
+        build_methods(options.methods, options.n_states, options.lag, options.microstates, n_frames=0)
         data = _loaded(folder, options, console)
         comparison = compare(
             data.features,
@@ -170,6 +172,12 @@ def run_scan(options: argparse.Namespace, console: Console) -> int:
 
 
 def _loaded(folder: OutputFolder, options: argparse.Namespace, console: Console) -> Trajectories:
+    """Data on the command line, read when the settings are known to be good."""
+    from m3c_md.clustering.checkpoint import check_checkpoint
+    from m3c_md.inputs import check_jobs
+
+    check_jobs(options.jobs)
+    check_checkpoint(options.checkpoint, options.seed)
     data = load_trajectories(options)
     folder.protect(data.inputs)
     for line in data_lines(data):

@@ -239,20 +239,23 @@ def load_trajectories(options: argparse.Namespace, settings: FeatureSettings | N
     if arrays:
         if options.top is not None:
             raise InputError(f"--top {options.top} has no meaning for arrays of features such as {files[0]}; drop it")
-        return _from_arrays(files, stride)
+        return _from_arrays(files, stride, fitted=settings is None)
     dihedrals, residues = (
         (options.dihedrals, options.residues) if settings is None else (settings.dihedrals, settings.residues)
     )
     return _from_molecules(files, options, dihedrals, residues, stride)
 
 
-def _from_arrays(files: list[Path], stride: int) -> Trajectories:
+def _from_arrays(files: list[Path], stride: int, *, fitted: bool) -> Trajectories:
+    from m3c_md.coordinates import check_coordinates
     from m3c_md.exceptions import InputError
     from m3c_md.inputs import as_trajectory
 
     features = []
     for path in files:
         array = read_array(path)
+        if fitted:
+            check_coordinates(array, [str(path)])
         features.append(as_trajectory(array[::stride] if array.ndim else array, str(path)))
         if features[-1].shape[1] != features[0].shape[1]:
             raise InputError(

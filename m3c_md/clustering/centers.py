@@ -40,10 +40,6 @@ class CentersModel(StateModel):
         self.scale = scale
         self.states = states
 
-    def transform(self, data: Any) -> Any:
-        """State of every frame: that of its nearest centre, see `StateModel.transform`."""
-        return self._each(data, lambda x: self.states[self._nearest(x)].astype(np.int32))
-
     def memberships(self, data: Any) -> Any:
         """Membership of every frame, (n_frames, n_states): one for its state, zero for the others."""
         return self._each(data, lambda x: np.eye(self.n_states)[self.states[self._nearest(x)]])
@@ -58,7 +54,11 @@ class CentersModel(StateModel):
 
     def _contents(self) -> Contents:
         arrays = {"centers": self.centers, "scale": self.scale, "states": self.states, "populations": self.populations}
-        return Contents(self._texts(), arrays)
+        return Contents(self._texts(), {**arrays, **self._visit_arrays()})
+
+    def _states(self, frames: FloatArray) -> IntArray:
+        """State of the nearest centre; distances of all states would take longer."""
+        return self.states[self._nearest(frames)]
 
     def _scores(self, frames: FloatArray) -> FloatArray:
         distances = cdist(frames / self.scale, self.centers / self.scale)

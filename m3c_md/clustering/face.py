@@ -20,17 +20,11 @@ from m3c_md.clustering.lumped import (
     states_of_microstates,
 )
 from m3c_md.clustering.model_file import Contents, save_model
-from m3c_md.exceptions import (
-    ConvergenceWarning,
-    InputError,
-    M3CWarning,
-    RareStateWarning,
-    ShortTrajectoryWarning,
-    UnrelatedPairWarning,
-)
+from m3c_md.clustering.training_data import Note
+from m3c_md.clustering.visits import VisitCounts, few_visits_notes, stored_visits
+from m3c_md.exceptions import InputError
 from m3c_md.inputs import (
     as_frame_arrays,
-    as_time_lagged_pair,
     as_trajectories,
     as_trajectory,
     check_choice,
@@ -39,16 +33,13 @@ from m3c_md.inputs import (
     check_random_state,
     column_names,
     is_list_of_arrays,
-    long_enough,
 )
-from m3c_md.search.coarse_graining import Clustering, at_most_distinct
-from m3c_md.search.windows import WindowSet, windows_of_pairs, windows_of_trajectories
 
 if TYPE_CHECKING:
+    import pandas as pd
     from deeptime.markov.msm import MarkovStateModel
 
 FloatArray = NDArray[np.float64]
-Note = tuple[str, type[M3CWarning]]
 
 # Packages through which a user's call of fit may come.
 _NOT_THE_USER = ("m3c_md", "deeptime", "sklearn")
@@ -56,11 +47,6 @@ _NOT_THE_USER = ("m3c_md", "deeptime", "sklearn")
 FRAMES_AT_ONCE = 16_384
 # Squares of coordinates must not overflow.
 LARGEST_COORDINATE = 1e100
-# A state with a smaller share of the frames is worth a warning, whatever the method.
-RARE = 0.01
-# Pairs of frames a lag time apart, if there are so many, are correlated by so much in some coordinate.
-LEAST_CORRELATED_PAIRS = 100
-LEAST_CORRELATION = 0.1
 
 
 class StateModel(Model, Transformer):  # type: ignore[misc]
@@ -82,6 +68,20 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
         self.n_columns = n_columns
         self.warnings: list[str] = []
         self.columns: list[str] | None = None
+        self._visits: VisitCounts | None = None
+
+    @property
+    def visits(self) -> pd.DataFrame | None:
+        """How often the training trajectories were in each state: what its population and its rates rest on.
+
+        One row per state, counted over consecutive frames, whatever the lag time: ``frames``, ``visits`` (separate
+        stays), ``entered`` and ``left`` (stays that begin, or end, with a transition rather than with a trajectory),
+        ``trajectories`` that visit the state, and ``largest_share`` of its frames that comes from one trajectory. A
+        rate from n transitions has a relative error of about 1/√n. Of pairs (X, Y), frames are those of X, transitions
+        those from X to Y, and the rest is missing. None if it was not counted: for alternatives, and for models saved
+        by a version that did not count.
+        """
+        return None if self._visits is None else self._visits.table()
 
     @property
     def n_states(self) -> int:
@@ -149,7 +149,7 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
         --------
         >>> import numpy as np
         >>> from m3c_md import M3C
-        >>> x = np.repeat([-1.0, 1.0, -1.0, 1.0], 50)[:, None] + 0.1 * np.random.default_rng(0).normal(size=(200, 1))
+        >>> x = np.repeat([-1.0, 1.0] * 20, 25)[:, None] + 0.1 * np.random.default_rng(0).normal(size=(1000, 1))
         >>> [s.shape for s in M3C(2, random_state=0).fit_fetch(x).sample(x, 3)]
         [(3, 2), (3, 2)]
         """
@@ -194,7 +194,7 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
         >>> from deeptime.clustering import KMeans
         >>> from deeptime.markov.msm import MaximumLikelihoodMSM
         >>> from m3c_md import M3C
-        >>> x = np.repeat([-1.0, 1.0, -1.0, 1.0], 250) + 0.3 * np.random.default_rng(0).normal(size=1000)
+        >>> x = np.repeat([-1.0, 1.0] * 20, 25) + 0.3 * np.random.default_rng(0).normal(size=1000)
         >>> micro = KMeans(6, fixed_seed=1, n_jobs=1).fit_fetch(x[:, None])
         >>> msm = MaximumLikelihoodMSM(lagtime=1).fit_fetch(micro.transform(x[:, None]))
         >>> pcca = M3C(2, random_state=0).fit_fetch(x).lump(msm, centers=micro.cluster_centers)  # msm.pcca(2)
@@ -218,10 +218,20 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
 
     def _texts(self) -> dict[str, Any]:
         """Settings that files of all models have."""
-        return {"warnings": self.warnings, **({} if self.columns is None else {"columns": self.columns})}
+        texts: dict[str, Any] = {"warnings": self.warnings}
+        if self.columns is not None:
+            texts["columns"] = self.columns
+        if self._visits is not None:
+            texts["n_trajectories"] = self._visits.n_trajectories
+        return texts
+
+    def _visit_arrays(self) -> dict[str, NDArray[Any]]:
+        """Arrays that files of all models have."""
+        return {} if self._visits is None else {"visits": self._visits.counts}
 
     def _with_texts(self, contents: Contents) -> Self:
-        """Take the settings that files of all models have."""
+        """Take what files of all models have."""
+        self._visits = stored_visits(contents, self.n_states)
         self.warnings.extend(contents.texts("warnings"))
         if "columns" in contents.settings:
             self.columns = contents.texts("columns", self.n_columns)
@@ -302,9 +312,11 @@ class StateEstimator(EstimatorTransformer):  # type: ignore[misc]
         """Fit and return the states of the training frames (scikit-learn's name for it)."""
         return self.fit_transform(data, y, **options)
 
-    def _keep(self, model: StateModel, notes: Sequence[Note], columns: list[str] | None) -> None:
+    def _keep(self, model: StateModel, notes: Sequence[Note], columns: list[str] | None, visits: VisitCounts) -> None:
         """Store a fitted model, and say on it and to the user what there is to say."""
+        notes = [*notes, *few_visits_notes(visits)]
         model.columns = columns
+        model._visits = visits
         model.warnings.extend(message for message, _ in notes)
         self._model = model
         for message, category in notes:
@@ -342,76 +354,6 @@ def _callers() -> int:
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in _NOT_THE_USER:
         frame, depth = frame.f_back, depth + 1  # type: ignore[assignment]
     return depth
-
-
-def is_pair(data: Any) -> bool:
-    """Whether data are time-lagged pairs: deeptime's convention is a tuple of two arrays."""
-    return isinstance(data, tuple) and len(data) == 2
-
-
-def transition_pairs(data: Any, lagtime: Any) -> tuple[WindowSet, list[Note]]:
-    """All pairs of frames a lag time apart, and a note where trajectories are too short to have one."""
-    lag = check_integer("lagtime", lagtime, 1)
-    if is_pair(data):
-        pair = as_time_lagged_pair(data)
-        return windows_of_pairs(*pair), unrelated_pair_notes(*pair)
-    kept, notes = with_windows(as_trajectories(data), lag)
-    return windows_of_trajectories(kept, lag), notes
-
-
-def unrelated_pair_notes(first: FloatArray, second: FloatArray) -> list[Note]:
-    """Say so if frames and those one lag time later have nothing to do with each other: two trajectories, most likely.
-
-    Metastable coordinates have a correlation with themselves one lag time later; one of them is enough.
-    """
-    if len(first) < LEAST_CORRELATED_PAIRS:
-        return []
-    x, y = first - first.mean(axis=0), second - second.mean(axis=0)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        correlation = (x * y).sum(axis=0) / np.sqrt((x * x).sum(axis=0) * (y * y).sum(axis=0))
-    largest = float(np.nan_to_num(correlation, nan=0.0).max())
-    message = (
-        f"a tuple of two arrays is read as frames X and the frames Y one lag time later, but no column of X is "
-        f"correlated with that of Y (at most {largest:.2f}); if these are two trajectories, give them as a list"
-    )
-    return [(message, UnrelatedPairWarning)] if largest < LEAST_CORRELATION else []
-
-
-def with_windows(trajectories: list[Any], lag: int) -> tuple[list[Any], list[Note]]:
-    """Trajectories that are longer than the lag time, and a note where some are not."""
-    kept = long_enough(trajectories, lag)
-    n_short = len(trajectories) - len(kept)
-    note = (
-        f"{n_short} of {len(trajectories)} trajectories have no more than lagtime={lag} frames and take no "
-        "part in the fit; choose a shorter lag time to use them"
-    )
-    return kept, [(note, ShortTrajectoryWarning)] if n_short else []
-
-
-def single_frames(data: Any) -> WindowSet:
-    """Every frame as a window of its own."""
-    trajectories = list(as_time_lagged_pair(data)) if is_pair(data) else as_trajectories(data)
-    return windows_of_trajectories(trajectories, lagtime=1, n_slices=1)
-
-
-def check_distinct(windows: WindowSet, n_states: int) -> None:
-    """Refuse more states than there are different frames; that all are equal is said elsewhere."""
-    available = at_most_distinct(windows.frames, n_states)
-    if 1 < available < n_states:
-        raise InputError(f"n_states={n_states}, but there are only {available} distinct frames; ask for fewer states")
-
-
-def clustering_notes(found: Clustering, name: str, remedy: str) -> list[Note]:
-    """Say so if a clustering that is part of the result ended at its limit."""
-    message = f"{name} reached its limit on iterations before its {len(found.centers)} centres stood still; {remedy}"
-    return [] if found.converged else [(message, ConvergenceWarning)]
-
-
-def rare_state_notes(populations: FloatArray, remedy: str) -> list[Note]:
-    """Say so if a state has hardly any frames; states without frames are said elsewhere."""
-    smallest = float(populations[populations > 0.0].min())
-    message = f"the smallest state has {smallest:.2%} of the frames, less than {RARE:.0%}; {remedy}"
-    return [(message, RareStateWarning)] if smallest < RARE else []
 
 
 def _check_near(frames: FloatArray, farthest: float, name: str, first: int) -> None:

@@ -8,14 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from m3c_md.clustering.centers import CentersModel, ordered_states, stored_centers
-from m3c_md.clustering.face import (
-    StateEstimator,
-    check_distinct,
-    clustering_notes,
-    rare_state_notes,
-    single_frames,
-)
+from m3c_md.clustering.face import StateEstimator
 from m3c_md.clustering.model_file import Contents
+from m3c_md.clustering.training_data import check_distinct, clustering_notes, rare_state_notes, single_frames
+from m3c_md.clustering.visits import visits_of_windows
+from m3c_md.coordinates import check_coordinates
 from m3c_md.exceptions import ModelFileError
 from m3c_md.inputs import check_choice, check_integer, check_random_state, column_names
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
@@ -78,7 +75,7 @@ class KMedoids(StateEstimator):
     --------
     >>> import numpy as np
     >>> from m3c_md import KMedoids
-    >>> model = KMedoids(2, random_state=0).fit_fetch([[0.0], [0.1], [0.2], [5.0], [5.1]])
+    >>> model = KMedoids(2, random_state=0).fit_fetch([[0.0], [0.1], [0.2], [5.0], [5.1]] * 11)
     >>> model.centers.ravel().tolist(), model.transform([[1.0], [4.0]]).tolist()
     ([0.1, 5.0], [0, 1])
     """
@@ -95,23 +92,28 @@ class KMedoids(StateEstimator):
     def fit(self, data: Any, y: Any = None) -> Self:
         """Find the medoids of all frames; trajectories as in `M3C.fit`, ``y`` is ignored."""
         del y
+        n_states, n_restarts, rng = self._checked_settings()
+        check_coordinates(data)
         columns, windows = column_names(data), single_frames(data)
-        n_states = check_integer("n_states", self.n_states, 2)
         check_distinct(windows, n_states)
         frames = windows.frames
-        check_choice("scale", self.scale, get_args(ColumnScale))
         scale = column_scale(frames, self.scale)
         with ONE_BLAS_THREAD:
-            found = k_medoids(
-                frames / scale,
-                n_states,
-                check_random_state(self.random_state),
-                n_restarts=check_integer("n_restarts", self.n_restarts, 1),
-            )
+            found = k_medoids(frames / scale, n_states, rng, n_restarts=n_restarts)
             assert found.indices is not None, "medoids are frames"
             centers = frames[found.indices]
             order, populations = ordered_states(frames, centers, scale, np.arange(n_states), n_states)
         notes = clustering_notes(found, "k-medoids", "raise n_restarts, or ask for fewer states")
         notes += rare_state_notes(populations, "it may be an outlier: look at its frames, or ask for fewer states")
-        self._keep(KMedoidsModel(centers[order], scale, populations, found.inertia), notes, columns)
+        model = KMedoidsModel(centers[order], scale, populations, found.inertia)
+        self._keep(model, notes, columns, visits_of_windows(model, windows))
         return self
+
+    def _checked_settings(self) -> tuple[int, int, np.random.Generator]:
+        """Numbers of states and of restarts, and random numbers: before any data are read."""
+        check_choice("scale", self.scale, get_args(ColumnScale))
+        n_states, n_restarts = (
+            check_integer("n_states", self.n_states, 2),
+            check_integer("n_restarts", self.n_restarts, 1),
+        )
+        return n_states, n_restarts, check_random_state(self.random_state)

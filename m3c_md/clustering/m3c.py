@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
-from m3c_md.clustering.face import Note, transition_pairs, with_windows
 from m3c_md.clustering.margin_model import M3CModel
 from m3c_md.clustering.margin_search import PAPER_SETTINGS, MarginEstimator
+from m3c_md.clustering.training_data import Note, transition_pairs, with_windows
 from m3c_md.inputs import as_frame_arrays, check_flag, check_integer
 from m3c_md.optimize.feature_map import FeatureKind
 from m3c_md.search.problem import BandwidthStart, ColumnScale, SearchProblem, SharedStart
@@ -86,7 +86,7 @@ class M3C(MarginEstimator):
     >>> import numpy as np
     >>> from m3c_md import M3C
     >>> rng = np.random.default_rng(0)
-    >>> side = np.repeat([-1.0, 1.0, -1.0, 1.0], 250)
+    >>> side = np.repeat([-1.0, 1.0] * 20, 25)
     >>> trajectory = side[:, None] + 0.3 * rng.normal(size=(1000, 1))
     >>> model = M3C(n_states=2, random_state=0).fit_fetch(trajectory)
     >>> model.transform([[-1.0], [1.0]]).tolist() in ([0, 1], [1, 0])
@@ -158,7 +158,7 @@ class M3C(MarginEstimator):
         return check_flag("reweight", self.reweight)
 
     def _shortest(self) -> int:
-        return int(self.lagtime)
+        return check_integer("lagtime", self.lagtime, 1)
 
     def _lag(self) -> int:
         return int(self.lagtime)

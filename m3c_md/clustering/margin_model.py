@@ -16,6 +16,7 @@ from m3c_md.exceptions import InputError, ModelFileError
 from m3c_md.inputs import check_integer
 from m3c_md.optimize.blocks import Rule
 from m3c_md.optimize.feature_map import FourierMap
+from m3c_md.optimize.quick_states import quick_states
 from m3c_md.optimize.window_loss import project_to_simplex
 from m3c_md.search.selection import Candidate
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 
-# Error of a feature in single precision, with a wide margin: the angle that its cosine is taken of may be large.
-SINGLE_ROUNDING = 1e-4
 # Frames further away than so many bandwidths have no state that arithmetic could tell.
 MOST_PERIODS = 1e10
 
@@ -86,7 +85,8 @@ class MarginModel(StateModel):
     def alternative(self, number: int) -> Self:
         """Return the model of another row of `candidates`, to look at before you trust the winner.
 
-        A row that did not reach the end was fitted to a sample of the windows only and less accurately.
+        A row that did not reach the end was fitted to a sample of the windows only and less accurately. The visits of
+        its states were not counted: ``visits`` is None.
         """
         chosen = check_integer("number", number, 0)
         if chosen >= len(self.records):
@@ -109,13 +109,8 @@ class MarginModel(StateModel):
 
     def _states(self, frames: FloatArray) -> NDArray[np.intp]:
         """States by single precision, several times as fast, and by double precision where rounding could decide."""
-        with np.errstate(over="ignore", invalid="ignore"):  # what single precision cannot hold is in doubt
-            scores = self.rule.scores(self.feature_map(frames, np.float32))
-        states: NDArray[np.intp] = np.asarray(scores.argmax(axis=0))
-        top = np.partition(scores, -2, axis=0)[-2:]
-        # Sums of as many rounded terms as there are features, each no larger than its weight.
-        doubt = SINGLE_ROUNDING * float(np.abs(self.rule.weights).sum(axis=1).max() + np.abs(self.rule.bias).max())
-        close = np.flatnonzero(~(top[1] - top[0] > doubt))
+        states, sure = quick_states(self.feature_map, self.rule, frames)
+        close = np.flatnonzero(~sure)
         if len(close):
             states[close] = self._scores(frames[close]).argmax(axis=1)
         return states
@@ -165,6 +160,7 @@ class MarginModel(StateModel):
             "center": self.base_map.center,
             "scale": self.scale,
             **kept.arrays,
+            **self._visit_arrays(),
         }
         return Contents({"chosen": self.chosen, **self._texts(), **kept.settings}, arrays)
 

@@ -11,8 +11,11 @@ from deeptime.util.callbacks import ProgressCallback
 from numpy.typing import NDArray
 
 from m3c_md.clustering.checkpoint import CheckpointFolder, check_checkpoint
-from m3c_md.clustering.face import Note, StateEstimator, check_distinct, is_pair
+from m3c_md.clustering.face import StateEstimator
 from m3c_md.clustering.margin_model import MarginModel
+from m3c_md.clustering.training_data import Note, check_distinct, is_pair
+from m3c_md.clustering.visits import visits_of_source, visits_of_windows
+from m3c_md.coordinates import check_coordinates
 from m3c_md.exceptions import (
     AmbiguousSolutionWarning,
     ConvergenceWarning,
@@ -34,7 +37,7 @@ from m3c_md.inputs import (
     is_list_of_arrays,
 )
 from m3c_md.optimize.feature_map import FeatureKind
-from m3c_md.optimize.labels import class_bounds
+from m3c_md.optimize.labels import check_shares, class_bounds
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
 from m3c_md.search.candidates import SEARCHED, STREAMED, Search, SearchOptions
 from m3c_md.search.cluster import ClusterSource, check_client, current_client, is_dask, spread
@@ -145,19 +148,17 @@ class MarginEstimator(StateEstimator):
         self
         """
         del y
+        # A typo is told at once, not after the hour that it may take to read the data.
+        settings, bandwidths = self._checked_settings(client, checkpoint)
+        check_coordinates(data)
         columns = column_names(data)
         windows, source, first_frames, n_frames, notes = self._searched(data, client)
         n_windows = windows.n_windows if source is None else source.n_windows
-        settings = self._settings(n_windows)
+        class_bounds(n_windows, settings.n_states, settings.balance)
         check_distinct(windows, settings.n_states)
         starts = self._checked_starts(first_frames, n_frames, 0 if is_pair(data) else self._shortest())
-        bandwidths = self._bandwidths()
-        gap = check_range("gap", self.gap, 1e-12, 0.1)
         names = tuple(start if isinstance(start, str) else "labels" for start in starts)
-        rng = check_random_state(self.random_state)
-        n_jobs = check_jobs(self.n_jobs)
-        check_progress(self.progress)
-        folder = check_checkpoint(checkpoint, self.random_state)
+        rng, folder = check_random_state(self.random_state), check_checkpoint(checkpoint, self.random_state)
         # One BLAS thread: sums then do not depend on how many there are. Parallel work is done by processes.
         with ProgressCallback(self.progress, type(self).__name__, 100) as bar, ONE_BLAS_THREAD:
             problem = prepare_problem(
@@ -169,13 +170,15 @@ class MarginEstimator(StateEstimator):
                 feature_kind=self.features,
                 scale=self.scale,
                 reweight=self._reweighted(),
-                n_coarse=check_integer("n_coarse", self.n_coarse, settings.n_states),
+                n_coarse=int(self.n_coarse),
                 source=source,
             )
             usual = default_bandwidths(problem.data.frames, problem.scale).tolist()
             _check_widths(bandwidths, usual)
             bandwidths = bandwidths or usual
-            options = SearchOptions(self.selection, int(rng.integers(2**63)), gap, self._halving(), n_jobs)
+            options = SearchOptions(
+                self.selection, int(rng.integers(2**63)), float(self.gap), self._halving(), check_jobs(self.n_jobs)
+            )
             journal = None
             if folder is not None:
                 journal = CheckpointFolder(
@@ -192,7 +195,10 @@ class MarginEstimator(StateEstimator):
                 report=lambda share: bar(max(0, int(100 * share) - int(bar.progress_bar.n))),
             ).run()
         notes += [*_losses(problem, failures), *_doubts(problem, candidates, settings, self._lag())]
-        self._keep(self._model_of(problem, candidates), notes, columns)
+        model = self._model_of(problem, candidates)
+        with ONE_BLAS_THREAD:
+            visits = visits_of_windows(model, windows) if source is None else visits_of_source(model, source)
+        self._keep(model, notes, columns, visits)
         return self
 
     def _halving(self) -> bool:
@@ -203,7 +209,7 @@ class MarginEstimator(StateEstimator):
     def _searched(self, data: Any, client: Any) -> tuple[WindowSet, AnySource | None, IntArray, int, list[Note]]:
         """Windows to search in, all data as a source (if they are many), first frame of each window, frames, notes."""
         _check_lengths(data)
-        client = current_client(_as_given(data)) if client is None else check_client(client)
+        client = current_client(_as_given(data)) if client is None else client
         if not is_pair(data) and self._halving():
             source, notes = self._source(data)
             if source.n_windows > STREAMED:
@@ -211,13 +217,35 @@ class MarginEstimator(StateEstimator):
         windows, notes = self._windows(data)
         return windows, None, windows.windows[0], len(windows.frames), notes
 
-    def _settings(self, n_windows: int) -> SearchSettings:
+    def _checked_settings(self, client: Any = None, checkpoint: Any = None) -> tuple[SearchSettings, list[float]]:
+        """Settings of the search and bandwidths; all that can be checked without data is."""
+        settings = self._settings()
+        check_integer("n_coarse", self.n_coarse, settings.n_states)
+        self._shortest()
+        self._reweighted()
+        for start in self._given_starts():
+            if isinstance(start, str):
+                check_choice("starts", start, self.KNOWN_STARTS)
+            else:
+                _state_arrays(start)
+        self._n_features(1, 1)
+        bandwidths = self._bandwidths()
+        check_range("gap", self.gap, 1e-12, 0.1)
+        check_random_state(self.random_state)
+        check_jobs(self.n_jobs)
+        check_progress(self.progress)
+        check_checkpoint(checkpoint, self.random_state)
+        if client is not None:
+            check_client(client)
+        return settings, bandwidths
+
+    def _settings(self) -> SearchSettings:
         n_states = check_integer("n_states", self.n_states, 2)
         try:
             lower, upper = (float(share) for share in self.balance)
         except (TypeError, ValueError) as error:
             raise InputError(f"balance={self.balance!r} must be two numbers, e.g. (0.01, 0.99)") from error
-        class_bounds(n_windows, n_states, (lower, upper))
+        check_shares(n_states, (lower, upper))
         check_choice("selection", self.selection, get_args(Selection))
         check_choice("features", self.features, get_args(FeatureKind))
         check_choice("scale", self.scale, get_args(ColumnScale))
@@ -246,18 +274,19 @@ class MarginEstimator(StateEstimator):
             raise InputError("bandwidth is empty; give 'auto', a number or several")
         return sorted({check_positive("bandwidth", value) for value in values})
 
-    def _checked_starts(self, first_frames: IntArray, n_frames: int, shortest: int) -> list[str | IntArray]:
+    def _given_starts(self) -> Sequence[Any]:
         given = _as_list(self.starts)
         if not isinstance(given, list | tuple) or len(given) == 0:
             raise InputError(f"starts={self.starts!r:.40} must name at least one of {', '.join(self.KNOWN_STARTS)}")
-        checked: list[str | IntArray] = []
-        for start in given:
-            if isinstance(start, str):
-                check_choice("starts", start, self.KNOWN_STARTS)
-                checked.append(start)
-            else:
-                checked.append(_window_labels(start, first_frames, n_frames, shortest, self.n_states))
-        return checked
+        return given
+
+    def _checked_starts(self, first_frames: IntArray, n_frames: int, shortest: int) -> list[str | IntArray]:
+        return [
+            start
+            if isinstance(start, str)
+            else _window_labels(_state_arrays(start), first_frames, n_frames, shortest, self.n_states)
+            for start in self._given_starts()
+        ]
 
 
 def _check_widths(bandwidths: Sequence[float], usual: Sequence[float]) -> None:
@@ -299,8 +328,8 @@ def _as_list(starts: Any) -> Any:
     return [starts] if isinstance(starts, str) else starts
 
 
-def _window_labels(start: Any, first_frames: IntArray, n_frames: int, shortest: int, n_states: int) -> IntArray:
-    """Turn state trajectories given as a start into labels of the windows (those of their first frames)."""
+def _state_arrays(start: Any) -> list[NDArray[np.integer]]:
+    """State trajectories that were given as a start."""
     parts = start if is_list_of_arrays(start) else [start]
     try:
         arrays = [np.asarray(part) for part in parts]
@@ -308,6 +337,13 @@ def _window_labels(start: Any, first_frames: IntArray, n_frames: int, shortest: 
         arrays = [np.empty(0)]
     if any(a.ndim != 1 or a.dtype.kind not in "iu" for a in arrays):
         raise InputError("a start that is not a name must be integer states, one 1-d array per trajectory")
+    return arrays
+
+
+def _window_labels(
+    arrays: list[NDArray[np.integer]], first_frames: IntArray, n_frames: int, shortest: int, n_states: int
+) -> IntArray:
+    """Turn state trajectories given as a start into labels of the windows (those of their first frames)."""
     # Trajectories too short for the lag time take no part in the fit, nor do their states.
     states = np.concatenate([a for a in arrays if len(a) > shortest] or [np.empty(0, dtype=int)])
     if len(states) != n_frames:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from m3c_md.clustering.face import Note, single_frames
 from m3c_md.clustering.margin_model import MMCModel
 from m3c_md.clustering.margin_search import PAPER_SETTINGS, MarginEstimator
+from m3c_md.clustering.training_data import Note, single_frames
 from m3c_md.inputs import as_frame_arrays
 from m3c_md.optimize.feature_map import FeatureKind
 from m3c_md.search.problem import ColumnScale, SearchProblem

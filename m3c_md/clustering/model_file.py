@@ -173,7 +173,7 @@ def load_model(path: str | os.PathLike[str]) -> StateModel:
     >>> from pathlib import Path
     >>> import numpy as np
     >>> from m3c_md import KMedoids, load_model
-    >>> model = KMedoids(2, random_state=0).fit_fetch([[0.0], [0.1], [5.0], [5.1]])
+    >>> model = KMedoids(2, random_state=0).fit_fetch([[0.0], [0.1], [5.0], [5.1]] * 11)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     model.save(Path(folder) / "states.m3c")
     ...     again = load_model(Path(folder) / "states.m3c")

@@ -11,8 +11,11 @@ from deeptime.markov.msm import MarkovStateModel, MaximumLikelihoodMSM
 from numpy.typing import NDArray
 
 from m3c_md.clustering.centers import CentersModel, ordered_states, stored_centers
-from m3c_md.clustering.face import Note, StateEstimator, clustering_notes, rare_state_notes, transition_pairs
+from m3c_md.clustering.face import StateEstimator
 from m3c_md.clustering.model_file import Contents
+from m3c_md.clustering.training_data import Note, clustering_notes, rare_state_notes, transition_pairs
+from m3c_md.clustering.visits import visits_of_windows
+from m3c_md.coordinates import check_coordinates
 from m3c_md.exceptions import (
     ConvergenceWarning,
     DegenerateSolutionError,
@@ -161,6 +164,8 @@ class PCCAPlus(StateEstimator):
         Some states have no microstate at all.
     RareStateWarning
         A state has less than 1 % of the frames.
+    FewVisitsWarning
+        A state was entered fewer than ten times, or one of several trajectories alone visits it.
     NegativeMatrixWarning
         The coarse transition matrix has negative entries.
 
@@ -168,7 +173,7 @@ class PCCAPlus(StateEstimator):
     --------
     >>> import numpy as np
     >>> from m3c_md import PCCAPlus
-    >>> x = np.repeat([-1.0, 1.0, -1.0, 1.0], 250)[:, None] + 0.3 * np.random.default_rng(0).normal(size=(1000, 1))
+    >>> x = np.repeat([-1.0, 1.0] * 20, 25)[:, None] + 0.3 * np.random.default_rng(0).normal(size=(1000, 1))
     >>> model = PCCAPlus(2, n_microstates=10, random_state=0).fit_fetch(x)
     >>> model.transform([[-1.0], [1.0]]).tolist() in ([0, 1], [1, 0])
     True
@@ -197,13 +202,13 @@ class PCCAPlus(StateEstimator):
     def fit(self, data: Any, y: Any = None) -> Self:
         """Find the states of trajectories; data as in `M3C.fit`, ``y`` is ignored."""
         del y
+        n_states = self._checked_settings()
+        check_coordinates(data)
         columns = column_names(data)
         windows, notes = transition_pairs(data, self.lagtime)
-        n_states = check_integer("n_states", self.n_states, 2)
-        check_choice("scale", self.scale, get_args(ColumnScale))
         scale = column_scale(windows.frames, self.scale)
         with ONE_BLAS_THREAD:
-            cells, unfinished = self._microstates(windows, scale, n_states)
+            cells, unfinished = self._microstates(windows, scale)
             msm, trouble = _connected_msm(cells.counts(np.ones(windows.n_windows)), int(self.lagtime), n_states)
             pcca, unreal = _pcca(msm, n_states)
             connected = np.asarray(msm.count_model.state_symbols)
@@ -211,19 +216,29 @@ class PCCAPlus(StateEstimator):
             order, populations = ordered_states(windows.frames, centers, scale, pcca.assignments, n_states)
         n_outside = int(np.count_nonzero(~np.isin(cells.frames, connected)))
         model = PCCAPlusModel(msm, _in_order(pcca, order), centers, scale, populations, n_outside)
-        self._keep(model, [*notes, *unfinished, *trouble, *unreal, *_doubts(model, len(windows.frames))], columns)
+        notes = [*notes, *unfinished, *trouble, *unreal, *_doubts(model, len(windows.frames))]
+        self._keep(model, notes, columns, visits_of_windows(model, windows))
         return self
 
-    def _microstates(self, windows: WindowSet, scale: FloatArray, n_states: int) -> tuple[Microstates, list[Note]]:
-        wanted = check_integer("n_microstates", self.n_microstates, n_states)
+    def _checked_settings(self) -> int:
+        """Number of states; all settings are checked, before any data are read."""
+        n_states = check_integer("n_states", self.n_states, 2)
+        check_integer("lagtime", self.lagtime, 1)
+        check_integer("n_microstates", self.n_microstates, n_states)
         check_choice("discretization", self.discretization, get_args(Discretization))
-        n_restarts = check_integer("n_restarts", self.n_restarts, 1)
+        check_integer("n_restarts", self.n_restarts, 1)
+        check_choice("scale", self.scale, get_args(ColumnScale))
+        check_random_state(self.random_state)
+        return n_states
+
+    def _microstates(self, windows: WindowSet, scale: FloatArray) -> tuple[Microstates, list[Note]]:
+        wanted = int(self.n_microstates)
         points, rng = windows.frames / scale, check_random_state(self.random_state)
         available = at_most_distinct(points, wanted)
         if available < wanted:
             raise InputError(f"n_microstates={wanted}, but there are only {available} distinct frames; ask for fewer")
         find = k_means if self.discretization == "k-means" else k_medoids
-        found: Clustering = find(points, wanted, rng, n_restarts=n_restarts)
+        found: Clustering = find(points, wanted, rng, n_restarts=int(self.n_restarts))
         notes = clustering_notes(found, self.discretization, "raise n_restarts, or use fewer microstates")
         return Microstates(found.centers * scale, found.labels, found.labels[windows.windows]), notes
 

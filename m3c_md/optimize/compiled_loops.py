@@ -324,6 +324,35 @@ def nearest_loop(points, centers, labels):  # type: ignore[no-untyped-def]
         labels[point] = place
 
 
+@njit(fastmath={"reassoc", "contract", "nsz"}, **_options)
+def state_loop(turns, phases, weights, bias, states, leads):  # type: ignore[no-untyped-def]
+    """Fill in the state with the largest bias + weights · cos(2π (turns + phases)) of every frame, and its lead."""
+    n_frames, n_features = turns.shape
+    features = np.empty(n_features, dtype=np.float32)
+    # sin(πt) by its series: below 1e-7 for half a turn, and several at a time, which the library's cosine is not.
+    a, b, c = np.float32(3.14159265), np.float32(-5.16771278), np.float32(2.55016404)
+    d, e, f = np.float32(-0.59926453), np.float32(0.08214589), np.float32(-0.00737043)
+    half, one, two = np.float32(0.5), np.float32(1.0), np.float32(2.0)
+    for frame in range(n_frames):
+        for feature in range(n_features):
+            t = turns[frame, feature] + phases[feature]
+            t -= np.floor(t + half)
+            square = t * t
+            sine = t * (a + square * (b + square * (c + square * (d + square * (e + square * f)))))
+            features[feature] = one - two * sine * sine
+        best, second = -np.inf, -np.inf
+        for state in range(weights.shape[0]):
+            total = np.float32(0.0)
+            for feature in range(n_features):
+                total += weights[state, feature] * features[feature]
+            score = total + bias[state]
+            if score > best:
+                best, second, states[frame] = score, best, state
+            elif score > second:
+                second = score
+        leads[frame] = best - second
+
+
 @njit(**_options)
 def product_loop(coefficients, features, sums):  # type: ignore[no-untyped-def]
     """Add Σ_n coefficients[k, n] features[n] to ``sums`` (n_states, n_features), leaving zeros out: most are."""

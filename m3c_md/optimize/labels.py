@@ -52,6 +52,21 @@ class BalancedLabels:
     method: Literal["argmin", "flow"]
 
 
+def check_shares(n_states: int, balance: tuple[float, float]) -> None:
+    """Refuse shares of the windows that no number of windows can satisfy; they must lie on both sides of 1/κ.
+
+    Examples
+    --------
+    >>> check_shares(3, (0.01, 0.99))
+    """
+    (rho_l, rho_u), fair = balance, 1.0 / n_states
+    if not (0.0 <= rho_l <= fair + _SHARE_TOLERANCE and fair - _SHARE_TOLERANCE <= rho_u <= 1.0):
+        raise InputError(
+            f"balance=({rho_l}, {rho_u}) must satisfy 0 <= lower <= 1/n_states = {fair:.6g} <= upper <= 1; "
+            "lower the first or raise the second share, or ask for fewer states."
+        )
+
+
 def class_bounds(n_windows: int, n_states: int, balance: tuple[float, float]) -> tuple[int, int]:
     """Smallest and largest number of windows in a class: ceil(ϱ_l N) and floor(ϱ_u N), the former at least 1.
 
@@ -84,12 +99,8 @@ def class_bounds(n_windows: int, n_states: int, balance: tuple[float, float]) ->
         raise InputError(
             f"{n_windows} windows cannot populate {n_states} states; supply more data or ask for fewer states."
         )
+    check_shares(n_states, (rho_l, rho_u))
     fair = 1.0 / n_states
-    if not (0.0 <= rho_l <= fair + _SHARE_TOLERANCE and fair - _SHARE_TOLERANCE <= rho_u <= 1.0):
-        raise InputError(
-            f"balance=({rho_l}, {rho_u}) must satisfy 0 <= lower <= 1/n_states = {fair:.6g} <= upper <= 1; "
-            "lower the first or raise the second share."
-        )
     # A class without windows is no state: the paper's ϱ_l N <= count allows it for ϱ_l = 0, we do not.
     lower = max(1, math.ceil(rho_l * n_windows * (1.0 - _SHARE_TOLERANCE)))
     upper = math.floor(rho_u * n_windows * (1.0 + _SHARE_TOLERANCE))

@@ -52,7 +52,7 @@ def plot_decomposition(
     >>> import numpy as np
     >>> from m3c_md import M3C
     >>> x = np.random.default_rng(0).normal(size=(400, 2)) * 0.3
-    >>> x[:, 0] += np.repeat([-1.0, 1.0, -1.0, 1.0], 100)
+    >>> x[:, 0] += np.repeat([-1.0, 1.0] * 20, 10)
     >>> ax = plot_decomposition(M3C(2, random_state=0).fit_fetch(x), x)
     >>> ax.get_xlabel()
     '$x_1$'

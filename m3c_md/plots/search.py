@@ -35,7 +35,7 @@ def plot_candidates(model: MarginModel, *, ax: Any = None) -> Any:
     >>> matplotlib.use("Agg")
     >>> import numpy as np
     >>> from m3c_md import M3C
-    >>> x = np.repeat([-1.0, 1.0, -1.0, 1.0], 50) + 0.1 * np.random.default_rng(0).normal(size=200)
+    >>> x = np.repeat([-1.0, 1.0] * 20, 25) + 0.1 * np.random.default_rng(0).normal(size=1000)
     >>> plot_candidates(M3C(2, random_state=0).fit_fetch(x)).get_ylabel()
     'score (lower is better)'
     """
@@ -89,7 +89,7 @@ def plot_search(model: MarginModel, *, axes: Any = None) -> Any:
     >>> matplotlib.use("Agg")
     >>> import numpy as np
     >>> from m3c_md import M3C
-    >>> x = np.repeat([-1.0, 1.0, -1.0, 1.0], 50) + 0.1 * np.random.default_rng(0).normal(size=200)
+    >>> x = np.repeat([-1.0, 1.0] * 20, 25) + 0.1 * np.random.default_rng(0).normal(size=1000)
     >>> left, right = plot_search(M3C(2, random_state=0).fit_fetch(x))
     >>> left.get_xlabel(), right.get_xlabel()
     ('half step', 'bandwidth σ (units of the scaled columns)')

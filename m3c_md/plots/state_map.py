@@ -92,7 +92,7 @@ def plot_state_map(
     >>> import numpy as np
     >>> from m3c_md import M3C
     >>> x = np.random.default_rng(0).normal(size=(400, 2)) * 0.3
-    >>> x[:, 0] += np.repeat([-1.0, 1.0, -1.0, 1.0], 100)
+    >>> x[:, 0] += np.repeat([-1.0, 1.0] * 20, 10)
     >>> ax = plot_state_map(M3C(2, random_state=0).fit_fetch(x), x, labels=("a / nm", "b / nm"))
     >>> ax.get_xlabel()
     'a / nm'
@@ -165,7 +165,7 @@ def plot_ramachandran(
     >>> def sines_and_cosines(angles):
     ...     return np.column_stack([np.sin(angles), np.cos(angles)])
     >>> angles = 0.3 * np.random.default_rng(0).normal(size=(400, 2))
-    >>> angles[:, 1] += np.repeat([-0.7, 2.6, -0.7, 2.6], 100)
+    >>> angles[:, 1] += np.repeat([-0.7, 2.6] * 20, 10)
     >>> x = sines_and_cosines(angles)
     >>> model = M3C(2, random_state=0).fit_fetch(x)
     >>> ax = plot_ramachandran(model, x, angles, embed=sines_and_cosines, unit="radians")

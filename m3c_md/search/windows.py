@@ -35,12 +35,15 @@ class WindowSet:
         Median number of lag times that a trajectory spans.
     parts : (n_windows,) array
         Independent part of the data that each window belongs to, see `independent_parts`.
+    lengths : tuple of int
+        Numbers of frames of the trajectories, in the order of the frames; empty if they are not known.
     """
 
     frames: FloatArray
     windows: IntArray
     horizon: int
     parts: IntArray
+    lengths: tuple[int, ...] = ()
 
     @property
     def n_windows(self) -> int:
@@ -67,7 +70,7 @@ def windows_of_trajectories(trajectories: Sequence[FloatArray], lagtime: int, n_
     used = lengths[lengths > reach]
     horizon = max(1, int(np.median(used)) // lagtime) if len(used) else 0
     parts = independent_parts(np.maximum(lengths - reach, 0).tolist(), np.arange(windows.shape[1]))
-    return WindowSet(np.concatenate(trajectories), windows, horizon, parts)
+    return WindowSet(np.concatenate(trajectories), windows, horizon, parts, tuple(lengths.tolist()))
 
 
 def windows_of_pairs(first: FloatArray, second: FloatArray) -> WindowSet:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from m3c_md.clustering.checkpoint import check_checkpoint
 from m3c_md.clustering.face import StateEstimator, StateModel
+from m3c_md.coordinates import check_coordinates
 from m3c_md.exceptions import DegenerateSolutionError, InputError, M3CWarning, ShortTrajectoryWarning
 from m3c_md.inputs import (
     as_list,
@@ -30,7 +31,7 @@ from m3c_md.inputs import (
     column_names,
 )
 from m3c_md.validation.kept_fits import KeptFits, found_or_fitted
-from m3c_md.validation.methods import METHODS, Fit, build_methods
+from m3c_md.validation.methods import METHODS, Fit, build_methods, least_entered
 from m3c_md.validation.splits import Split, check_disjoint, check_repeated, groups, hold_out, long_trajectories
 from m3c_md.validation.timescales import ImpliedTimescales, implied_timescales, usable_lagtimes
 from m3c_md.validation.transitions import Note
@@ -51,7 +52,8 @@ class Comparison:
     ----------
     table : DataFrame
         One row per method: mean and spread (standard deviation) over the held-out trajectories of Q and of the implied
-        timescales at the lag time (in ``unit``), populations, seconds to fit, on how many of the held-out trajectories
+        timescales at the lag time (in ``unit``), populations, how often the least visited state was entered by the
+        trajectories of the fit, seconds to fit, on how many of the held-out trajectories
         Q could be measured (they must visit all states), warnings.
     splits : DataFrame
         One row per method and held-out trajectory, or group of them.
@@ -197,29 +199,38 @@ def compare(
     >>> result.table["Q"].round(3).tolist()
     [1.956, 1.956]
     """
+    # A typo is told at once, not after the time that it may take to read the data.
     check_integer("n_states", n_states, 2)
-    names = column_names(trajs)
-    data, too_short = long_trajectories(as_trajectories(trajs), check_integer("lagtime", lagtime, 1))
-    n_frames = sum(map(len, data))
-    if n_states > n_frames:
-        raise InputError(f"n_states={n_states:.6g}, but there are only {n_frames} frames; ask for fewer states")
-    judges, too_short_test = data, ""
-    if test is not None:
-        check_names(column_names(test), names, "test", "trajs has")
-        judges, too_short_test = long_trajectories(as_trajectories(test, data[0].shape[1]), lagtime, "test ")
-    notes: list[Note] = [(text, ShortTrajectoryWarning) for text in (too_short, too_short_test) if text]
-    splits = _splits(data, judges, lagtime, allow_overlap=check_flag("allow_overlap", allow_overlap))
-    n_train = min(sum(map(len, split.train)) for split in splits)
-    estimators, fewer = build_methods(methods, n_states, lagtime, n_microstates, n_train)
-    lags, too_long = (None, []) if lagtimes is None else _usable(lagtimes, judges)
-    for message, category in notes + too_long:
-        warnings.warn(message, category, stacklevel=2)
-    messages = [*(message for message, _ in notes), *([fewer] if fewer else []), *(message for message, _ in too_long)]
+    check_integer("lagtime", lagtime, 1)
+    n_microstates = as_list("n_microstates", n_microstates)
+    build_methods(methods, n_states, lagtime, n_microstates, n_frames=0)  # in earnest below
+    lags = None if lagtimes is None else _checked_lagtimes(lagtimes)
+    check_flag("allow_overlap", allow_overlap)
     time_step, time_unit = check_positive("dt", dt), check_string("unit", unit)
     folder = check_checkpoint(checkpoint, random_state)
     seed = int(check_random_state(random_state).integers(2**63))
     jobs = check_jobs(n_jobs)
     check_progress(progress)
+
+    check_coordinates(trajs)
+    names = column_names(trajs)
+    data, too_short = long_trajectories(as_trajectories(trajs), lagtime)
+    n_frames = sum(map(len, data))
+    if n_states > n_frames:
+        raise InputError(f"n_states={n_states:.6g}, but there are only {n_frames} frames; ask for fewer states")
+    judges, too_short_test = data, ""
+    if test is not None:
+        check_coordinates(test)
+        check_names(column_names(test), names, "test", "trajs has")
+        judges, too_short_test = long_trajectories(as_trajectories(test, data[0].shape[1]), lagtime, "test ")
+    notes: list[Note] = [(text, ShortTrajectoryWarning) for text in (too_short, too_short_test) if text]
+    splits = _splits(data, judges, lagtime, allow_overlap=allow_overlap)
+    n_train = min(sum(map(len, split.train)) for split in splits)
+    estimators, fewer = build_methods(methods, n_states, lagtime, n_microstates, n_train)
+    lags, too_long = (None, []) if lags is None else _usable(lags, judges)
+    for message, category in notes + too_long:
+        warnings.warn(message, category, stacklevel=2)
+    messages = [*(message for message, _ in notes), *([fewer] if fewer else []), *(message for message, _ in too_long)]
 
     # The models themselves can be judged on test data of their own only; held-out splits take other fits.
     runs = splits if test is not None else [Split(data, {}), *splits]
@@ -261,10 +272,14 @@ def _splits(data: list[FloatArray], judges: list[FloatArray], lagtime: int, *, a
     return [Split(data, {name: [judges[i] for i in some] for name, some in groups(judges, "test trajectory").items()})]
 
 
-def _usable(lagtimes: Any, evaluated: list[FloatArray]) -> tuple[list[int], list[Note]]:
+def _checked_lagtimes(lagtimes: Any) -> list[int]:
     lags = sorted({check_integer("lagtimes", lag, 1) for lag in as_list("lagtimes", lagtimes)})
     if not lags:
         raise InputError("lagtimes is empty; give at least one lag time in frames, or None for a choice by the data")
+    return lags
+
+
+def _usable(lags: list[int], evaluated: list[FloatArray]) -> tuple[list[int], list[Note]]:
     return usable_lagtimes([np.zeros(len(x), dtype=np.intp) for x in evaluated], lags)
 
 
@@ -335,6 +350,7 @@ def _table(
             # Sample standard deviation: NaN, not zero, if there is one split only.
             row[column], row[f"{column} ±"] = own[column].mean(), own[column].std()
         row["populations"] = [] if fit.model is None else fit.model.populations.round(4).tolist()
+        row["entered"] = least_entered(fit.model)
         row["seconds"] = fit.seconds
         row["measured"] = f"{own['Q'].notna().sum()} of {len(own)}"
         said = [] if fit.model is None else [*fit.model.warnings, *timescales[name].warnings]
@@ -344,7 +360,7 @@ def _table(
             said = [f"Q is not known for {n_unknown} of {len(own)} held-out parts that do not leave every state", *said]
         row["warnings"] = "; ".join([*(f"failed: {text}" for text in errors), *said])
         rows.append(row)
-    return pd.DataFrame(rows).set_index("method")
+    return pd.DataFrame(rows).set_index("method").astype({"entered": "Int64"})
 
 
 def _agreement(dtrajs: dict[str, list[StateArray]]) -> pd.DataFrame:

@@ -128,3 +128,9 @@ def judge(model: StateModel, test: list[FloatArray], lagtime: int) -> Judgement:
     its = implied_timescales(dtrajs, [lagtime], n_states=model.n_states, confidence=None)
     values = np.array([its.timescales_for_process(i)[0] for i in range(its.max_n_processes)])
     return Judgement(quality, values)
+
+
+def least_entered(model: StateModel | None) -> int | None:
+    """How often the training trajectories entered the state that they entered least; None if that is not known."""
+    visits = None if model is None else model.visits
+    return None if visits is None else int(visits["entered"].min())

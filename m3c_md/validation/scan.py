@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from m3c_md.clustering.checkpoint import check_checkpoint
 from m3c_md.clustering.m3c import M3C
 from m3c_md.clustering.margin_model import M3CModel
+from m3c_md.coordinates import check_coordinates
 from m3c_md.exceptions import (
     DegenerateSolutionError,
     InputError,
@@ -36,7 +37,7 @@ from m3c_md.inputs import (
     column_names,
 )
 from m3c_md.validation.kept_fits import KeptFits
-from m3c_md.validation.methods import Fit
+from m3c_md.validation.methods import Fit, least_entered
 from m3c_md.validation.splits import long_trajectories
 from m3c_md.validation.timescales import implied_timescales
 from m3c_md.validation.transitions import metastability
@@ -69,7 +70,8 @@ class StateScan:
     ----------
     table : DataFrame
         One row per number of states: Q, implied timescales at the lag time (in ``unit``), populations, stability (mean
-        adjusted Rand index of the labels under resampling of the trajectories) and its smallest value, warnings.
+        adjusted Rand index of the labels under resampling of the trajectories) and its smallest value, how often the
+        least visited state was entered, warnings.
     models : dict
         Model for each number of states.
     suggestion : int or None
@@ -157,9 +159,8 @@ def scan_states(
     >>> scan.table.loc[2, "stability"], scan.suggestion
     (np.float64(1.0), 2)
     """
-    data, too_short = long_trajectories(as_trajectories(trajs), check_integer("lagtime", lagtime, 1))
-    if too_short:
-        warnings.warn(too_short, ShortTrajectoryWarning, stacklevel=2)
+    # A typo is told at once, not after the time that it may take to read the data.
+    check_integer("lagtime", lagtime, 1)
     numbers = sorted({check_integer("n_states", number, 2) for number in as_list("n_states", n_states)})
     if not numbers:
         raise InputError("n_states is empty; give the numbers of states to try, e.g. range(2, 8)")
@@ -170,6 +171,10 @@ def scan_states(
     jobs = check_jobs(n_jobs)
     check_progress(progress)
 
+    check_coordinates(trajs)
+    data, too_short = long_trajectories(as_trajectories(trajs), lagtime)
+    if too_short:
+        warnings.warn(too_short, ShortTrajectoryWarning, stacklevel=2)
     samples = _samples(data, lagtime, n_resamples, np.random.default_rng(seed))
     kept = None if folder is None else KeptFits.of(folder, data, "scan", lagtime, seed)
     with ProgressCallback(progress, "scan", len(numbers) * (1 + n_resamples)) as bar:
@@ -269,20 +274,22 @@ def _table(data: list[FloatArray], trials: dict[int, list[Trial]], lagtime: int,
     for number, (whole, *resampled) in trials.items():
         row: dict[str, Any] = {"n_states": number, "Q": np.nan}
         row |= {f"t{i} / {unit}": np.nan for i in range(2, most + 1)}
-        row |= {"stability": np.nan, "least stability": np.nan, "populations": [], "warnings": whole.error}
+        row |= {"stability": np.nan, "least stability": np.nan, "populations": []}
+        row |= {"entered": None, "warnings": whole.error}
         if whole.model is not None:
             dtrajs = whole.model.transform(data)
             row |= _kinetics(dtrajs, number, lagtime, dt, unit)
             agreements = _agreements(np.concatenate(dtrajs), data, resampled)
             row |= {"stability": agreements.mean(), "least stability": agreements.min()}
             row["populations"] = whole.model.populations.round(4).tolist()
+            row["entered"] = least_entered(whole.model)
             lost = [trial.error for trial in resampled if trial.model is None]
             failed = (
                 [f"{len(lost)} of {len(resampled)} fits to resampled trajectories failed: {lost[0]}"] if lost else []
             )
             row["warnings"] = "; ".join([*whole.model.warnings, *failed])
         rows.append(row)
-    return pd.DataFrame(rows).set_index("n_states")
+    return pd.DataFrame(rows).set_index("n_states").astype({"entered": "Int64"})
 
 
 def _kinetics(dtrajs: list[StateArray], n_states: int, lagtime: int, dt: float, unit: str) -> dict[str, float]:

@@ -90,6 +90,9 @@ class TestArrays:
         result = json.loads(said.out)
         assert "M3C found 2 states" in said.err
         assert sum(result["populations"]) == pytest.approx(1.0)
+        visits = load_model(tmp_path / "model.m3c").visits
+        assert [state["entered"] for state in result["visits"]] == visits["entered"].tolist()
+        assert f"of the frames, entered {visits['entered'][0]} times, in {len(arrays)} trajectories" in said.err
         assert 1.0 < result["Q"] <= 2.0
         assert (result["lag_time"], result["unit"]) == (0.5, "ns")
         assert result["timescales"]["t2"] > 0.5
@@ -150,7 +153,7 @@ class TestBadInput:
         ("changed", "complaint"),
         [
             (["no-such.npy"], "there is no file 'no-such.npy'"),
-            (["FILES", "--n-states", "1000"], "cannot populate 1000 states"),
+            (["FILES", "--n-states", "1000"], "balance=(0.01, 0.99) must satisfy 0 <= lower <= 1/n_states = 0.001"),
             (["FILES", "--lag", "500"], "lag"),
             (["FILES", "--unit", "ns"], "--dt"),
             (["FILES", "--top", "some.pdb"], "--top some.pdb has no meaning"),

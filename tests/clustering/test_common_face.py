@@ -24,7 +24,7 @@ from m3c_md.clustering import face as face_module
 from m3c_md.clustering.face import StateEstimator, StateModel
 from m3c_md.exceptions import InputError, ShortTrajectoryWarning
 from m3c_md.matching import agreement
-from tests.conftest import Wells, hidden_markov_wells, quick
+from tests.conftest import Wells, hidden_markov_wells, other_warnings, quick
 
 Maker = Callable[..., StateEstimator]
 
@@ -202,7 +202,7 @@ class TestScikitLearn:
 class TestKindsOfData:
     def test_states_are_found(self, name: str, three_wells: Wells, models: dict[str, StateModel]) -> None:
         assert agreement(models[name].transform(three_wells.frames), three_wells.states) > 0.98
-        assert models[name].warnings == []
+        assert other_warnings(models[name]) == []
 
     def test_one_array_in_one_array_out(self, name: str, three_wells: Wells, models: dict[str, StateModel]) -> None:
         labels = models[name].transform(three_wells.frames)
@@ -450,9 +450,8 @@ class TestShortTrajectories:
         x = three_wells.frames
         with pytest.warns(ShortTrajectoryWarning, match=r"2 of 3 .*lagtime=3.*shorter lag time") as record:
             model = MAKERS[name](lagtime=3).fit([x[:3], x, x[:1]]).model
-        assert len(record) == 1
         assert record[0].filename == __file__
-        assert model.warnings == [str(record[0].message)]
+        assert other_warnings(model) == [str(record[0].message)]
         assert same_bits(model, MAKERS[name](lagtime=3).fit_fetch(x), x)
 
     @pytest.mark.parametrize("name", ["MMC", "KMedoids"])

@@ -195,3 +195,11 @@ def test_states_do_not_depend_on_the_precision_they_are_computed_in(three_state_
     expected = three_state_model.decision_function(frames).argmax(axis=1)
     np.testing.assert_array_equal(three_state_model.transform(frames), expected)
     np.testing.assert_array_equal(three_state_model.transform(frames[::-1])[::-1], expected)
+
+
+@pytest.mark.parametrize("distance", [1e2, 1e5, 1e8])
+def test_states_of_frames_far_away_are_those_of_the_scores(three_state_model: M3CModel, distance: float) -> None:
+    """An angle of many turns is not known to single precision."""
+    frames = distance * np.random.default_rng(0).normal(size=(5000, 2))
+    states = three_state_model.decision_function(frames).argmax(axis=1)
+    np.testing.assert_array_equal(three_state_model.transform(frames), states)

@@ -652,7 +652,7 @@ class TestArrays:
     @by_name
     def test_each_is_needed(self, name: str, files: Files, refused: Refused) -> None:
         members = members_of(files[name])
-        for missing in set(members) - {"model.json"}:
+        for missing in set(members) - {"model.json", "visits.npy"}:  # files of earlier versions have no visits
             rest = {key: value for key, value in members.items() if key != missing}
             refused(rest, f"the array '{missing.removesuffix('.npy')}' is missing")
 

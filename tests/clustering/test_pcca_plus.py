@@ -19,13 +19,14 @@ from m3c_md.exceptions import (
     DegenerateSolutionError,
     DisconnectedWarning,
     FewerStatesWarning,
+    FewVisitsWarning,
     InputError,
     NegativeMatrixWarning,
     SolverError,
 )
 from m3c_md.matching import agreement
 from m3c_md.search.coarse_graining import k_medoids
-from tests.conftest import Wells
+from tests.conftest import Wells, hidden_markov_wells
 
 
 def of_symbols(n_states: int, n_symbols: int, **changes: Any) -> PCCAPlus:
@@ -109,7 +110,7 @@ class TestAgainstPlainDeeptime:
     def test_no_count_across_trajectories(self) -> None:
         trajs = [np.tile([0.0, 0.0, 1.0, 1.0], 10), np.tile([5.0, 5.0, 6.0, 6.0, 6.0, 6.0], 10)]
         model, kinds = quietly(of_symbols(2, 4), trajs)
-        assert kinds == {DisconnectedWarning}
+        assert kinds == {DisconnectedWarning, FewVisitsWarning}  # the second trajectory never leaves its half
         assert model.msm.n_states == 2
 
 
@@ -218,8 +219,9 @@ class TestDisconnected:
         assert soft.sum(axis=1) == pytest.approx(1.0)
         assert np.isfinite(model.margin(halves)[1]).all()
 
-    def test_connected_data_say_nothing(self, three_wells: Wells) -> None:
-        model = PCCAPlus(3, n_microstates=12, random_state=0).fit_fetch(three_wells.frames)
+    def test_connected_data_say_nothing(self) -> None:
+        frames = hidden_markov_wells(600, 3, stay=0.9).frames
+        model = PCCAPlus(3, n_microstates=12, random_state=0).fit_fetch(frames)
         assert model.warnings == []
         assert model.n_disconnected_frames == 0
 
@@ -331,9 +333,8 @@ class TestErrorsOfDeeptime:
         ):
             PCCAPlus(3, n_microstates=12, n_restarts=1, random_state=0).fit(three_wells.frames)
 
-    def test_what_deeptime_says_of_the_msm_is_passed_on(
-        self, three_wells: Wells, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_what_deeptime_says_of_the_msm_is_passed_on(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        frames = hidden_markov_wells(600, 3, stay=0.9).frames
         fit_fetch = MaximumLikelihoodMSM.fit_fetch
 
         def grumbling(estimator: Any, data: Any) -> Any:
@@ -342,7 +343,7 @@ class TestErrorsOfDeeptime:
 
         monkeypatch.setattr(MaximumLikelihoodMSM, "fit_fetch", grumbling)
         with pytest.warns(ConvergenceWarning, match="deeptime says of the microstate MSM: not converged"):
-            model = PCCAPlus(3, n_microstates=12, n_restarts=1, random_state=0).fit(three_wells.frames).model
+            model = PCCAPlus(3, n_microstates=12, n_restarts=1, random_state=0).fit(frames).model
         remedy = "use fewer microstates, a shorter lag time or longer trajectories"
         assert model.warnings == [f"deeptime says of the microstate MSM: not converged; {remedy}"]
 

@@ -18,7 +18,7 @@ from m3c_md import DihedralFeaturizer
 from m3c_md.data import MolecularData, alanine_dipeptide, deca_alanine, read_run
 from m3c_md.data.dynamics import DEFAULT_N_TRAJECTORIES, DEFAULTS
 from m3c_md.data.simulate import read_settings
-from m3c_md.exceptions import InputError
+from m3c_md.exceptions import FewVisitsWarning, InputError
 from tests.conftest import quick
 
 DATA = Path(m3c_md.data.__file__).parent
@@ -118,7 +118,8 @@ class TestAlanineDipeptide:
         data = alanine_dipeptide()
         features = [x[:2000] for x in data.features[:2]]
         phi, psi = np.concatenate([x[:2000] for x in data.angles[:2]]).T
-        model = quick(3).fit_fetch(features)
+        with pytest.warns(FewVisitsWarning, match="by 1 of 2 trajectories"):
+            model = quick(3).fit_fetch(features)
         states = np.concatenate(model.transform(features))
         positive = np.array([np.mean(phi[states == state] > 0.0) for state in range(3)])
         left = int(positive.argmax())

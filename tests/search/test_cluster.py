@@ -111,6 +111,8 @@ def assert_same_model(model, expected, frames):
     np.testing.assert_array_equal(model.decision_function(frames), expected.decision_function(frames))
     np.testing.assert_array_equal(model.populations, expected.populations)
     assert model.candidates.equals(expected.candidates)
+    assert model.visits.equals(expected.visits)
+    assert model.warnings == expected.warnings
 
 
 def assert_forgotten(client):

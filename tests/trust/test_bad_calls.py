@@ -293,7 +293,7 @@ STUDIES: list[Row] = [
     *rows(argument(scanned, "n_states"), ([],), InputError, r"n_states is empty; give the numbers of states to try"),
     *rows(argument(scanned, "n_states"), ("23", b"2"), InputError, r"n_states=VALUE must be a number or several"),
     *rows(argument(scanned, "n_resamples"), (0, 1.5, None), InputError, rf"n_resamples=VALUE {WHOLE} 1"),
-    ("scanned too many", lambda at: scanned(n_states=1000), DegenerateSolutionError, r"1000: 299 windows cannot populate"),
+    ("scanned too many", lambda at: scanned(n_states=1000), DegenerateSolutionError, r"1000: balance=\(0.01, 0.99\) must satisfy"),
 ]  # fmt: skip
 
 
@@ -518,7 +518,7 @@ COMMANDS: list[tuple[str, int, str]] = [
     ("fit folder.npy --n-states 2", 2, r"Is a directory: 'folder\.npy'"),
     ("fit x0.npy x0.npy --n-states 2", 2, r"x0\.npy is named twice"),
     ("fit x0.npy good.xtc --n-states 2", 2, r"is an array of features and good\.xtc a trajectory; give files of one"),
-    ("fit x0.npy --n-states 1000", 2, r"199 windows cannot populate 1000 states"),
+    ("fit x0.npy --n-states 1000", 2, r"balance=\(0.01, 0.99\) must satisfy .* or ask for fewer states"),
     ("fit x0.npy --n-states 2 --lag 500", 2, r"lagtime=500 needs trajectories of at least 501 frames.*shorter lag"),
     ("fit x0.npy --n-states 2 --stride 1000", 2, r"needs trajectories of at least 2 frames, but the longest has 1"),
     ("fit x0.npy --n-states 2 --jobs 1000000000", 2, r"n_jobs=1000000000 is more than 4096 processes"),
@@ -543,13 +543,13 @@ COMMANDS: list[tuple[str, int, str]] = [
     ("transform garbage.m3c x0.npy", 2, r"garbage\.m3c cannot be used: it is damaged or no model file"),
     ("transform folder.npy x0.npy", 2, r"Is a directory: 'folder\.npy'"),
     ("compare x0.npy x1.npy --n-states 2 --methods tica", 2, r"argument --methods: invalid choice: 'tica'"),
-    ("compare x0.npy --n-states 500", 2, r"n_states=500, but there are only 200 frames; ask for fewer"),
+    ("compare x0.npy --n-states 500", 2, r"n_microstates=50 must be a whole number of at least 500"),
     (
         "compare x0.npy x1.npy --n-states 2 --methods pcca+ --microstates 5000",
         1,
         r"every method failed: .*only 400 dis",
     ),
-    ("scan x0.npy --states 1000", 1, r"M3C failed for every number of states: 1000: 199 windows cannot"),
+    ("scan x0.npy --states 1000", 1, r"M3C failed for every number of states: 1000: balance=\(0.01, 0.99\) must"),
     ("scan x0.npy --states", 2, r"argument --states: expected at least one argument"),
     ("simulate water", 2, r"argument MOLECULE: invalid choice: 'water'"),
     ("simulate alanine-dipeptide --n-frames 0", 2, r"argument --n-frames: '0' must be a whole number of at least 1"),

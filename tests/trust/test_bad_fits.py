@@ -158,8 +158,7 @@ HUGE = 10**30
 # (estimators, argument, values, what the message says, with the value in place of VALUE)
 BAD_ARGUMENTS: list[tuple[tuple[str, ...], str, tuple[Any, ...], str]] = [
     (ALL, "n_states", (1, 0, -3, 2.5, "3", True, None, np.nan, [3]), rf"n_states=VALUE {WHOLE}2"),
-    (("M3C",), "n_states", (301, HUGE), r"299 windows cannot populate VALUE states; .*fewer states"),
-    (("MMC",), "n_states", (301, HUGE), r"300 windows cannot populate VALUE states; .*fewer states"),
+    (("M3C", "MMC"), "n_states", (301, HUGE), r"balance=\(0.01, 0.99\) must satisfy .* 1/n_states = .*fewer states"),
     (MARGIN, "n_states", (150,), r"1/n_states = 0\.00666667.*lower the first"),
     (("KMedoids",), "n_states", (301, HUGE), r"n_states=VALUE, but there are only 300 distinct frames; ask for fewer"),
     (("PCCAPlus",), "n_states", (301, HUGE), r"n_microstates=12 must be a whole number of at least VALUE"),

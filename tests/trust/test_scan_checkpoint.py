@@ -15,7 +15,7 @@ import pytest
 
 from m3c_md import KMedoids, scan_states
 from m3c_md.cli import main
-from m3c_md.exceptions import InputError, ModelFileError, SolverError
+from m3c_md.exceptions import FewVisitsWarning, InputError, ModelFileError, SolverError
 from m3c_md.validation import scan as scan_module
 from m3c_md.validation.scan import StateScan
 from tests.conftest import hidden_markov_wells
@@ -130,7 +130,9 @@ class TestRefused:
 
     def test_models_of_others(self, trajs: Trajectories, tmp_path: Path) -> None:
         scan(trajs, checkpoint=tmp_path)
-        KMedoids(2, random_state=0).fit_fetch(trajs).save(tmp_path / "2_states_0.m3c")
+        with pytest.warns(FewVisitsWarning):
+            other = KMedoids(2, random_state=0).fit_fetch(trajs)
+        other.save(tmp_path / "2_states_0.m3c")
         refused(
             lambda: scan(trajs, checkpoint=tmp_path), ModelFileError, "of 2 states .* is a KMedoidsModel; remove it"
         )

@@ -54,7 +54,7 @@ class TestTuplesOfTwo:
     """deeptime's convention: frames, and the frames one lag time later."""
 
     def test_pairs_are_taken_as_such(self) -> None:
-        x, states = hidden_markov_wells(600, 3)
+        x, states = hidden_markov_wells(600, 3, stay=0.9)
         model = quick(3).fit_fetch((x[:-1], x[1:]))
         assert model.warnings == []
         assert agreement(model.transform(x), states) > 0.98

@@ -38,7 +38,8 @@ WELLS = [hidden_markov_wells(300, 3, seed) for seed in range(3)]
 TRAJS = [well.frames for well in WELLS]  # read-only
 OTHERS = [hidden_markov_wells(200, 3, seed) for seed in (10, 11)]
 QUICK: dict[str, Any] = {"methods": ("pcca+", "k-medoids"), "n_microstates": 20, "n_jobs": 1, "random_state": 0}
-COLUMNS = ["Q", "Q ±", "t2 / ps", "t2 / ps ±", "t3 / ps", "t3 / ps ±", "populations", "seconds", "measured", "warnings"]
+COLUMNS = ["Q", "Q ±", "t2 / ps", "t2 / ps ±", "t3 / ps", "t3 / ps ±"]
+COLUMNS += ["populations", "entered", "seconds", "measured", "warnings"]
 
 
 def quick(trajs: Any = TRAJS, n_states: Any = 3, **changes: Any) -> Comparison:
@@ -100,6 +101,9 @@ class TestNumbers:
         assert list(result.table.index) == ["PCCA+ (20)", "k-medoids"]
         assert result.table.index.name == "method"
         assert (result.table[[*COLUMNS[:6], "seconds"]].dtypes == np.float64).all()
+        least = [int(result.models[name].visits["entered"].min()) for name in result.table.index]
+        assert result.table["entered"].tolist() == least
+        assert all(f"was entered {n} times" in text for n, text in zip(least, result.table["warnings"], strict=True))
         assert list(result.splits.columns) == ["method", "held out", "Q", "t2 / ps", "t3 / ps", "seconds", "error"]
         assert (result.splits["error"] == "").all()
         assert (result.n_states, result.lagtime, result.dt, result.unit, result.messages) == (3, 2, 2.0, "ps", [])

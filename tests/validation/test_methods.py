@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from m3c_md import KMedoids, PCCAPlus
-from m3c_md.exceptions import DegenerateSolutionError, InputError, SolverError
+from m3c_md.exceptions import DegenerateSolutionError, FewVisitsWarning, InputError, SolverError
 from m3c_md.validation import implied_timescales, metastability
 from m3c_md.validation.methods import METHODS, build_methods, fit_and_judge, judge, usable_numbers
 from m3c_md.validation.splits import Split
@@ -134,7 +134,8 @@ class TestFitAndJudge:
             fit_and_judge("k-medoids", KMedoids(3), SPLIT, 1, (0, 0))
 
     def test_a_missed_state_gives_nan_not_a_guess(self) -> None:
-        model = KMedoids(3, random_state=0).fit_fetch(TRAIN.frames)
+        with pytest.warns(FewVisitsWarning):
+            model = KMedoids(3, random_state=0).fit_fetch(TRAIN.frames)
         seen = TEST.frames[TEST.states != 1]
         with pytest.warns() as caught:
             quality, times = judge(model, [seen], 1)

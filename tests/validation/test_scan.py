@@ -59,7 +59,16 @@ class TestThreeWells:
 
     def test_columns(self, scanned: StateScan) -> None:
         times = ["t2 / ns", "t3 / ns", "t4 / ns"]
-        assert list(scanned.table.columns) == ["Q", *times, "stability", "least stability", "populations", "warnings"]
+        assert list(scanned.table.columns) == [
+            "Q",
+            *times,
+            "stability",
+            "least stability",
+            "populations",
+            "entered",
+            "warnings",
+        ]
+        assert scanned.table["entered"].tolist() == [m.visits["entered"].min() for m in scanned.models.values()]
         assert scanned.table.index.tolist() == [2, 3, 4]
         assert scanned.table.index.name == "n_states"
         assert (scanned.table[["Q", *times, "stability", "least stability"]].dtypes == np.float64).all()

@@ -1,0 +1,102 @@
+"""Data of a fit as windows, and what there is to say about the data and about what was found in them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from m3c_md.exceptions import (
+    ConvergenceWarning,
+    InputError,
+    M3CWarning,
+    RareStateWarning,
+    ShortTrajectoryWarning,
+    UnrelatedPairWarning,
+)
+from m3c_md.inputs import as_time_lagged_pair, as_trajectories, check_integer, long_enough
+from m3c_md.search.coarse_graining import Clustering, at_most_distinct
+from m3c_md.search.windows import WindowSet, windows_of_pairs, windows_of_trajectories
+
+FloatArray = NDArray[np.float64]
+Note = tuple[str, type[M3CWarning]]
+
+# A state with a smaller share of the frames is worth a warning, whatever the method.
+RARE = 0.01
+# Pairs of frames a lag time apart, if there are so many, are correlated by so much in some coordinate.
+LEAST_CORRELATED_PAIRS = 100
+LEAST_CORRELATION = 0.1
+
+
+def is_pair(data: Any) -> bool:
+    """Whether data are time-lagged pairs: deeptime's convention is a tuple of two arrays."""
+    return isinstance(data, tuple) and len(data) == 2
+
+
+def transition_pairs(data: Any, lagtime: Any) -> tuple[WindowSet, list[Note]]:
+    """All pairs of frames a lag time apart, and a note where trajectories are too short to have one."""
+    lag = check_integer("lagtime", lagtime, 1)
+    if is_pair(data):
+        pair = as_time_lagged_pair(data)
+        return windows_of_pairs(*pair), unrelated_pair_notes(*pair)
+    kept, notes = with_windows(as_trajectories(data), lag)
+    return windows_of_trajectories(kept, lag), notes
+
+
+def unrelated_pair_notes(first: FloatArray, second: FloatArray) -> list[Note]:
+    """Say so if frames and those one lag time later have nothing to do with each other: two trajectories, most likely.
+
+    Metastable coordinates have a correlation with themselves one lag time later; one of them is enough.
+    """
+    if len(first) < LEAST_CORRELATED_PAIRS:
+        return []
+    x, y = first - first.mean(axis=0), second - second.mean(axis=0)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        correlation = (x * y).sum(axis=0) / np.sqrt((x * x).sum(axis=0) * (y * y).sum(axis=0))
+    largest = float(np.nan_to_num(correlation, nan=0.0).max())
+    message = (
+        f"a tuple of two arrays is read as frames X and the frames Y one lag time later, but no column of X is "
+        f"correlated with that of Y (at most {largest:.2f}); if these are two trajectories, give them as a list"
+    )
+    return [(message, UnrelatedPairWarning)] if largest < LEAST_CORRELATION else []
+
+
+def with_windows(trajectories: list[Any], lag: int) -> tuple[list[Any], list[Note]]:
+    """Trajectories that are longer than the lag time, and a note where some are not."""
+    kept = long_enough(trajectories, lag)
+    n_short = len(trajectories) - len(kept)
+    note = (
+        f"{n_short} of {len(trajectories)} trajectories have no more than lagtime={lag} frames and take no "
+        "part in the fit; choose a shorter lag time to use them"
+    )
+    return kept, [(note, ShortTrajectoryWarning)] if n_short else []
+
+
+def single_frames(data: Any) -> WindowSet:
+    """Every frame as a window of its own."""
+    if is_pair(data):
+        pair = windows_of_trajectories(as_time_lagged_pair(data), lagtime=1, n_slices=1)
+        return replace(pair, lengths=())  # X and Y are no trajectories
+    return windows_of_trajectories(as_trajectories(data), lagtime=1, n_slices=1)
+
+
+def check_distinct(windows: WindowSet, n_states: int) -> None:
+    """Refuse more states than there are different frames; that all are equal is said elsewhere."""
+    available = at_most_distinct(windows.frames, n_states)
+    if 1 < available < n_states:
+        raise InputError(f"n_states={n_states}, but there are only {available} distinct frames; ask for fewer states")
+
+
+def clustering_notes(found: Clustering, name: str, remedy: str) -> list[Note]:
+    """Say so if a clustering that is part of the result ended at its limit."""
+    message = f"{name} reached its limit on iterations before its {len(found.centers)} centres stood still; {remedy}"
+    return [] if found.converged else [(message, ConvergenceWarning)]
+
+
+def rare_state_notes(populations: FloatArray, remedy: str) -> list[Note]:
+    """Say so if a state has hardly any frames; states without frames are said elsewhere."""
+    smallest = float(populations[populations > 0.0].min())
+    message = f"the smallest state has {smallest:.2%} of the frames, less than {RARE:.0%}; {remedy}"
+    return [(message, RareStateWarning)] if smallest < RARE else []
