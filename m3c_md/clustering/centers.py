@@ -44,10 +44,10 @@ class CentersModel(StateModel):
         """Membership of every frame, (n_frames, n_states): one for its state, zero for the others."""
         return self._each(data, lambda x: np.eye(self.n_states)[self.states[self._nearest(x)]])
 
-    def _farthest(self) -> float:
+    def _farthest(self) -> FloatArray:
         # Beyond it all centres are equally far to double precision.
-        reach = MOST_SPREADS * float(np.ptp(self.centers, axis=0).max())
-        return min(super()._farthest(), float(np.abs(self.centers).max()) + reach)
+        reach = MOST_SPREADS * float((np.ptp(self.centers, axis=0) / self.scale).max()) * self.scale
+        return np.minimum(super()._farthest(), np.abs(self.centers).max(axis=0) + reach)
 
     def _nearest(self, frames: FloatArray) -> IntArray:
         return nearest_center(frames, self.centers, self.scale, self.states)

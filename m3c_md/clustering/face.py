@@ -274,9 +274,9 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
         ]
         return results if several else results[0]
 
-    def _farthest(self) -> float:
-        """Largest coordinate for which states can be told apart in floating point."""
-        return LARGEST_COORDINATE
+    def _farthest(self) -> FloatArray:
+        """Largest coordinate in each column for which states can be told apart in floating point."""
+        return np.full(self.n_columns, LARGEST_COORDINATE)
 
     def _check_names(self, data: Any) -> None:
         check_names(column_names(data), self.columns, "these data", "the model was fitted to")
@@ -356,11 +356,11 @@ def _callers() -> int:
     return depth
 
 
-def _check_near(frames: FloatArray, farthest: float, name: str, first: int) -> None:
-    """Refuse frames so far away that rounding would choose their state."""
-    if max(float(frames.max()), -float(frames.min())) <= farthest:
+def _check_near(frames: FloatArray, farthest: FloatArray, name: str, first: int) -> None:
+    """Refuse frames so far away in some column that rounding would choose their state."""
+    if (np.maximum(frames.max(axis=0), -frames.min(axis=0)) <= farthest).all():
         return
-    frame, column = np.unravel_index(np.abs(frames).argmax(), frames.shape)
+    frame, column = np.argwhere(np.abs(frames) > farthest)[0]
     raise InputError(
         f"{name} holds {frames[frame, column]:.4g} at frame {first + frame}, column {column}, too far from the frames "
         "of the fit to have a state; give the features of the fit, in the same units"

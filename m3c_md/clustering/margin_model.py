@@ -99,10 +99,10 @@ class MarginModel(StateModel):
         """Model of the same search with another rule."""
         return type(self)(self.base_map, self.scale, self.records, chosen=chosen)
 
-    def _farthest(self) -> float:
+    def _farthest(self) -> FloatArray:
         # Beyond it the angles whose cosines are taken lose their digits, and rounding would choose the state.
-        reach = MOST_PERIODS * self.bandwidth * float(self.scale.min())
-        return min(super()._farthest(), float(np.abs(self.base_map.center).max()) + reach)
+        reach = MOST_PERIODS * self.bandwidth * self.scale
+        return np.minimum(super()._farthest(), np.abs(self.base_map.center) + reach)
 
     def _scores(self, frames: FloatArray) -> FloatArray:
         return self.rule.scores(self.feature_map(frames)).T

@@ -17,13 +17,7 @@ from m3c_md.clustering.training_data import Note, check_distinct, is_pair
 from m3c_md.clustering.visits import visits_of_source, visits_of_windows
 from m3c_md.coordinates import check_coordinates
 from m3c_md.exceptions import (
-    AmbiguousSolutionWarning,
-    ConvergenceWarning,
-    FailedStartWarning,
     InputError,
-    OverlappingStatesWarning,
-    RareStateWarning,
-    WeightsWarning,
 )
 from m3c_md.inputs import (
     check_choice,
@@ -41,11 +35,11 @@ from m3c_md.optimize.labels import check_shares, class_bounds
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
 from m3c_md.search.candidates import SEARCHED, STREAMED, Search, SearchOptions
 from m3c_md.search.cluster import ClusterSource, check_client, current_client, is_dask, spread
-from m3c_md.search.failures import Failure, failed_starts
+from m3c_md.search.failures import Failure
 from m3c_md.search.journal import fingerprint
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.problem import ColumnScale, SearchProblem, default_bandwidths, prepare_problem
-from m3c_md.search.selection import Candidate, Selection, close_rival, set_aside
+from m3c_md.search.selection import Candidate, Selection
 from m3c_md.search.source import LocalSource, sample_windows
 from m3c_md.search.windows import WindowSet, equally_spaced
 
@@ -59,8 +53,6 @@ FEW_COLUMNS = 8
 MOST_FEATURES = 20_000
 # A kernel so much wider than the data is a constant to double precision, one so much narrower sees single frames.
 MOST_WIDTHS = 1e6
-# A rival decomposition whose score is within this share of the winner's is worth a warning.
-CLOSE_SCORE = 0.02
 # The paper's start, for which all candidates see all windows.
 LITERAL = "relaxation-literal"
 # The paper's settings that differ from the defaults of both methods.
@@ -194,7 +186,7 @@ class MarginEstimator(StateEstimator):
                 failures=failures,
                 report=lambda share: bar(max(0, int(100 * share) - int(bar.progress_bar.n))),
             ).run()
-        notes += [*_losses(problem, failures), *_doubts(problem, candidates, settings, self._lag())]
+        notes += search_notes(problem, candidates, failures, self._lag())
         model = self._model_of(problem, candidates)
         with ONE_BLAS_THREAD:
             visits = visits_of_windows(model, windows) if source is None else visits_of_source(model, source)
@@ -354,89 +346,3 @@ def _window_labels(
             f"a start has the states {found[:10].tolist()}, but n_states={n_states} needs all of 0 to {n_states - 1}"
         )
     return np.asarray(states[first_frames], dtype=np.intp)
-
-
-def _losses(problem: SearchProblem, failures: Sequence[Failure]) -> list[Note]:
-    """What the search had to do without."""
-    notes: list[Note] = [
-        (
-            f"{text}; the winner comes from what was left, so leave this start out or heed that advice",
-            FailedStartWarning,
-        )
-        for text in failed_starts(failures)
-    ]
-    if problem.unrelaxed:
-        message = (
-            "no transition pair begins where the data lead to, so there are no weights towards the relaxed "
-            "distribution and all pairs count alike; give longer trajectories, or set reweight=False"
-        )
-        notes.append((message, WeightsWarning))
-    return notes
-
-
-def _doubts(problem: SearchProblem, candidates: Sequence[Candidate], asked: SearchSettings, lagtime: int) -> list[Note]:
-    """What the user would want to know before trusting the winner; ``lagtime`` is 0 for single frames."""
-    notes: list[Note] = []
-    winner = candidates[0]
-    if winner.populations.min() < asked.guard:
-        message = (
-            f"the smallest state has {winner.populations.min():.2%} of the frames, less than balance[0]={asked.guard}; "
-            "lower balance[0] if it is a state, or ask for fewer states"
-        )
-        notes.append((message, RareStateWarning))
-    if winner.held or (winner.least_share is not None and winner.least_share > asked.balance[0]):
-        notes.append((_lost_states(winner, asked, lagtime), OverlappingStatesWarning))
-    if not winner.optimum.converged:
-        message = (
-            f"the local search stopped after {winner.optimum.iterations} rounds, with labels still changing or a gap "
-            f"of {winner.optimum.gap:.1e}; raise max_iterations or tolerance"
-        )
-        notes.append((message, ConvergenceWarning))
-    return [*notes, *_rivals(problem, candidates)]
-
-
-def _lost_states(winner: Candidate, asked: SearchSettings, lagtime: int) -> str:
-    """Say that every candidate has lost a state, what was done about it, and what the user can do."""
-    n_states = asked.n_states
-    way = "left as the start had them" if winner.held else f"held to at least {winner.least_share:.1%} per state"
-    quality = f" (Q = {winner.metastability:.2f} of at most {n_states})" if winner.held else ""
-    fewer = f"n_states={n_states - 1} may describe the data better, scan_states tells" if n_states > 2 else ""
-    shorter = f"a lag time shorter than {lagtime} frames may tell them apart" if lagtime > 1 else ""
-    smooth = f"if you expect so many states, try regularization={0.1 * asked.regularization:.2g}"
-    return f"every candidate lost one of the {n_states} states, so labels were {way}{quality}; " + "; ".join(
-        advice for advice in (fewer, shorter, smooth) if advice
-    )
-
-
-def _rivals(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Note]:
-    """Name a clearly different decomposition that is as good as the winner, or that was set aside."""
-    winner = candidates[0]
-    notes: list[Note] = []
-    rival = close_rival(problem, candidates, CLOSE_SCORE)
-    if rival is not None:
-        message = (
-            f"a clearly different decomposition (start {rival.start!r}, bandwidth {rival.bandwidth:.3g}) is as good: "
-            f"score {rival.score:.3g} against {winner.score:.3g}{_quality(rival, winner)}; compare them with "
-            "model.candidates and model.alternative"
-        )
-        notes.append((message, AmbiguousSolutionWarning))
-    other = set_aside(problem, candidates)
-    if other is not None:
-        message = (
-            f"a more metastable decomposition (start {other.start!r}, bandwidth {other.bandwidth:.3g}"
-            f"{_quality(other, winner)}, smallest state {other.populations.min():.2%}) was set aside because one of "
-            f"its states is seen in {other.support.n_parts} of {problem.n_parts} independent parts of the data only; "
-            "add data, or look at it with model.candidates and model.alternative"
-        )
-        notes.append((message, AmbiguousSolutionWarning))
-    return notes
-
-
-def _quality(rival: Candidate, winner: Candidate) -> str:
-    """Metastabilities with their errors, where time is known."""
-    if np.isnan(winner.metastability):
-        return ""
-    return (
-        f", Q {rival.metastability:.3f} ± {rival.support.error:.3f} against {winner.metastability:.3f} ± "
-        f"{winner.support.error:.3f}"
-    )

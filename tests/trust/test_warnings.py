@@ -12,7 +12,7 @@ from deeptime.decomposition import TICA
 from sklearn.pipeline import make_pipeline
 
 from m3c_md import DihedralFeaturizer, M3CModel, PCCAPlus
-from m3c_md.clustering.margin_search import _doubts
+from m3c_md.clustering.search_notes import _doubts
 from m3c_md.exceptions import InputError, RareStateWarning, UnrelatedPairWarning
 from m3c_md.matching import agreement
 from m3c_md.search.local_search import SearchSettings
@@ -40,7 +40,7 @@ class TestRareStates:
         """A winner below the balance is returned only where there is no other, which is hard to bring about."""
         rare = dataclasses.replace(three_state_model.records[0], populations=np.array([0.5, 0.493, 0.007]))
         settings = SearchSettings(3, 3e-3, (0.01, 0.99))
-        ((message, category),) = _doubts(None, [rare], settings, 1)  # type: ignore[arg-type]
+        ((message, category),) = _doubts(rare, settings, 1)
         assert category is RareStateWarning
         assert message.startswith("the smallest state has 0.70% of the frames, less than balance[0]=0.01; lower")
 
