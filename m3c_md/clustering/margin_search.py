@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from m3c_md.clustering.checkpoint import CheckpointFolder, check_checkpoint
 from m3c_md.clustering.face import StateEstimator
 from m3c_md.clustering.margin_model import MarginModel
+from m3c_md.clustering.search_notes import search_notes
 from m3c_md.clustering.training_data import Note, check_distinct, is_pair
 from m3c_md.clustering.visits import visits_of_source, visits_of_windows
 from m3c_md.coordinates import check_coordinates

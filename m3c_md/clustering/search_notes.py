@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from m3c_md.clustering.face import Note
+from m3c_md.clustering.training_data import Note
 from m3c_md.exceptions import (
     AmbiguousSolutionWarning,
     ConvergenceWarning,
@@ -50,10 +50,9 @@ def _failed(problem: SearchProblem, failures: Sequence[Failure]) -> list[Note]:
     return notes
 
 
-def _doubts(problem: SearchProblem, candidates: Sequence[Candidate], asked: SearchSettings, lagtime: int) -> list[Note]:
-    """What the user would want to know before trusting the winner; ``lagtime`` is 0 for single frames."""
+def _doubts(winner: Candidate, asked: SearchSettings, lagtime: int) -> list[Note]:
+    """What the user would want to know before trusting the winner."""
     notes: list[Note] = []
-    winner = candidates[0]
     if winner.populations.min() < asked.guard:
         message = (
             f"the smallest state has {winner.populations.min():.2%} of the frames, less than balance[0]={asked.guard}; "
