@@ -47,7 +47,7 @@ class CentersModel(StateModel):
     def _farthest(self) -> FloatArray:
         # Beyond it all centres are equally far to double precision.
         reach = MOST_SPREADS * float((np.ptp(self.centers, axis=0) / self.scale).max()) * self.scale
-        return np.minimum(super()._farthest(), np.abs(self.centers).max(axis=0) + reach)
+        return np.asarray(np.minimum(super()._farthest(), np.abs(self.centers).max(axis=0) + reach))
 
     def _nearest(self, frames: FloatArray) -> IntArray:
         return nearest_center(frames, self.centers, self.scale, self.states)

@@ -70,6 +70,8 @@ SINGLE_PRECISION_GAP = 5e-5
 TRIAL_ITERATIONS = 20
 # Where all features are in memory, a winner is brought to this gap or the one asked for, whichever is smaller.
 IN_MEMORY_GAP = 1e-4
+# Where no more than this share of some trials keep their states, others that promise less are not tried.
+MOSTLY_LOST = 0.25
 # Candidates that may lose a state at full accuracy before it is taken that all of them would.
 MOST_POLISHED = 3
 
@@ -195,7 +197,7 @@ class Search:
         return found + self._tried(swept, "sweep", 0.5, 0.7)
 
     def _tried(self, judged: Judged, stage: str, begin: float, end: float) -> list[Candidate]:
-        """Optimise the trials that promise something, some at a time, until all of some lose a state."""
+        """Optimise the trials that promise something, some at a time, until most of some lose a state."""
         if not judged:
             return []
         chosen = promising(self.problem, judged, self._judged)
@@ -206,7 +208,7 @@ class Search:
             now, then = (begin + (end - begin) * min(n / len(chosen), 1.0) for n in (done, done + len(some)))
             more = self._optimised(_by_bandwidth(some), self.sizes[0][0], f"{stage} {done}", now, then)
             found += more
-            if not self._some_may_win(more):
+            if sum(self._some_may_win([c]) for c in more) <= MOSTLY_LOST * len(more):
                 tried -= {id(trial) for trial, _ in chosen[done + len(some) :]}
                 break
         self._ended += [
