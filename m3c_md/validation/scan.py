@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 StateArray = NDArray[np.int32]
 
+# Resampled fits of a number of states that every candidate lost one of: dear, and hardly worth it.
+HELD_RESAMPLES = 2
 # Adjusted Rand index between the labels of resampled data above which we call states stable.
 STABLE = 0.8
 # Fewer trajectories than this are cut into at least as many pieces before they are resampled.
@@ -133,7 +135,7 @@ def scan_states(
         Lag time in frames.
     n_resamples : int
         How often the trajectories (pieces of them, if they are fewer than ten) are drawn anew with replacement and
-        fitted again, from all starts at the bandwidth of the model.
+        fitted again, from all starts at the bandwidth of the model; twice at most where every candidate lost a state.
     dt, unit : float, str
         Time between frames, for tables and pictures.
     random_state : None, int or numpy.random.Generator
@@ -227,15 +229,18 @@ def _fit_all(
             bar()
 
     run([(estimator, data, 0) for estimator in estimators])
-    again = []
+    again: list[tuple[M3C, list[FloatArray], int]] = []
     for estimator in estimators:
         model = trials[estimator.n_states][0].model
         if model is None:  # nothing that could come back
             bar(len(samples))
             continue
         # The search over bandwidths is the dear part, and what is asked here is whether the same states come back.
-        again.append(M3C(**{**estimator.get_params(), "bandwidth": model.bandwidth}))
-    run([(estimator, some, i + 1) for estimator in again for i, some in enumerate(samples)])
+        fixed = M3C(**{**estimator.get_params(), "bandwidth": model.bandwidth})
+        some = samples[:HELD_RESAMPLES] if model.records[0].held else samples
+        again += [(fixed, sample, i + 1) for i, sample in enumerate(some)]
+        bar(len(samples) - len(some))
+    run(again)
     return trials
 
 
