@@ -16,49 +16,89 @@ _options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"
 
 
 @njit(inline="always")
-def _tuple_values(lead, label, values):  # type: ignore[no-untyped-def]
-    """Fill in v for one window from the leads of its slices (zero for the own state); return its maximum."""
-    n_slices, n_states = lead.shape
-    n_tuples = values.shape[0]
-    largest = 0.0
-    own = 0
-    for _ in range(n_slices):
-        own = own * n_states + label
+def _tuple_states(n_slices, n_states):  # type: ignore[no-untyped-def]
+    """States of all label tuples, (n_tuples, n_slices), in the order of their base-n_states number."""
+    n_tuples = n_states**n_slices
+    states = np.empty((n_tuples, n_slices), dtype=np.intp)
     for number in range(n_tuples):
-        if number == own:
-            values[number] = 0.0
-            continue
-        total = 1.0
         rest = number
         for back in range(n_slices):
-            i = n_slices - 1 - back
-            total += lead[i, rest % n_states]
+            states[number, n_slices - 1 - back] = rest % n_states
             rest //= n_states
-        values[number] = total
-        largest = max(largest, total)
-    return largest, own
+    return states
 
 
 @njit(inline="always")
-def _support(values, largest, smoothing, places, heights):  # type: ignore[no-untyped-def]
-    """Project v / μ onto the simplex: the supporting tuples and their probabilities, in falling order; their number."""
-    n_near = 0
-    for number in range(values.shape[0]):
-        height = (values[number] - largest) / smoothing
+def _near_tuples(lead, label, smoothing, places, values):  # type: ignore[no-untyped-def]
+    """Fill in the tuples that may be less than μ below the largest v of one window, and some more.
+
+    From the leads of its slices (zero for the own state). Returns the number of these tuples, the largest v and the
+    number of the own tuple.
+    """
+    n_slices, n_states = lead.shape
+    # The largest v without looking at tuples: as in `window_loss.window_losses`.
+    positive, rival = 0.0, -np.inf
+    for i in range(n_slices):
+        best = -np.inf
+        for state in range(n_states):
+            if state != label:
+                best = max(best, lead[i, state])
+        rival = max(rival, best)
+        positive += max(best, 0.0)
+    highest = max(0.0, 1.0 + (positive if rival >= 0.0 else rival))
+    # A state has a part in a tuple that matters only if it would with the best states in all other slices.
+    allowance = highest - 1.0 - positive - smoothing - 1e-12 * (1.0 + positive)
+    n_near, own = 1, 0
+    places[0], values[0] = 0, 1.0
+    for i in range(n_slices):
+        best = 0.0
+        for state in range(n_states):
+            best = max(best, lead[i, state])
+        n_choices = 0
+        for state in range(n_states):
+            if lead[i, state] - best > allowance:
+                n_choices += 1
+        # In place, from the end: what is there is read before it is overwritten.
+        spot = n_near * n_choices
+        for member in range(n_near - 1, -1, -1):
+            place, value = places[member] * n_states, values[member]
+            for state in range(n_states - 1, -1, -1):
+                if lead[i, state] - best > allowance:
+                    spot -= 1
+                    places[spot], values[spot] = place + state, value + lead[i, state]
+        n_near *= n_choices
+        own = own * n_states + label
+    largest = 0.0
+    for member in range(n_near):
+        if places[member] == own:
+            values[member] = 0.0
+        largest = max(largest, values[member])
+    return n_near, largest, own
+
+
+@njit(inline="always")
+def _support(n_near, largest, smoothing, places, values, shares):  # type: ignore[no-untyped-def]
+    """Project v / μ onto the simplex: keep the supporting tuples, fill in their probabilities; return their number."""
+    n_support, total = 0, 0.0
+    for member in range(n_near):
+        height = (values[member] - largest) / smoothing
         if height > -1.0:  # no other tuple can have a part
-            spot = n_near
-            while spot > 0 and heights[spot - 1] < height:
-                heights[spot], places[spot] = heights[spot - 1], places[spot - 1]
-                spot -= 1
-            heights[spot], places[spot] = height, number
-            n_near += 1
-    total, threshold, n_support = 0.0, 0.0, 0
-    for rank in range(n_near):
-        total += heights[rank]
-        if heights[rank] * (rank + 1) > total - 1.0:
-            threshold, n_support = (total - 1.0) / (rank + 1), rank + 1
-    for rank in range(n_support):
-        heights[rank] -= threshold
+            places[n_support], values[n_support], shares[n_support] = places[member], values[member], height
+            total += height
+            n_support += 1
+    while True:  # what is not above the threshold of all is not above that of the rest either (Michelot)
+        threshold = (total - 1.0) / n_support
+        n_kept, kept = 0, 0.0
+        for member in range(n_support):
+            if shares[member] > threshold:
+                places[n_kept], values[n_kept], shares[n_kept] = places[member], values[member], shares[member]
+                kept += shares[member]
+                n_kept += 1
+        if n_kept == n_support:
+            break
+        n_support, total = n_kept, kept
+    for member in range(n_support):
+        shares[member] -= threshold
     return n_support
 
 
@@ -87,8 +127,9 @@ def pass_loop(scores, windows, weights, labels, smoothing, slopes, curved, suppo
     n_slices, n_windows = windows.shape
     n_states = scores.shape[0]
     n_tuples = n_states**n_slices
+    states = _tuple_states(n_slices, n_states)
     lead = np.empty((n_slices, n_states))
-    values, heights = np.empty(n_tuples), np.empty(n_tuples)
+    values, shares = np.empty(n_tuples), np.empty(n_tuples)
     places = np.empty(n_tuples, dtype=np.intp)
     loss, smoothed, slack, violation = 0.0, 0.0, 0.0, 0.0
     n_curved = 0
@@ -96,23 +137,20 @@ def pass_loop(scores, windows, weights, labels, smoothing, slopes, curved, suppo
         label, weight = labels[window], weights[window]
         if _leads(scores, windows, window, label, lead) <= -1.0 - smoothing:
             continue  # right by the margin and more
-        largest, own = _tuple_values(lead, label, values)
-        n_support = _support(values, largest, smoothing, places, heights)
+        n_near, largest, own = _near_tuples(lead, label, smoothing, places, values)
+        n_support = _support(n_near, largest, smoothing, places, values, shares)
         linear, square, at_own = 0.0, 0.0, 0.0
-        for rank in range(n_support):
-            number, share = places[rank], heights[rank]
-            linear += share * values[number]
+        for member in range(n_support):
+            number, share = places[member], shares[member]
+            linear += share * values[member]
             square += share * share
             if number == own:
                 at_own = share
                 continue
-            rest = number
-            for back in range(n_slices):
-                i = n_slices - 1 - back
+            for i in range(n_slices):
                 frame = windows[i, window]
-                slopes[rest % n_states, frame] += weight * share
+                slopes[states[number, i], frame] += weight * share
                 slopes[label, frame] -= weight * share
-                rest //= n_states
         loss += weight * largest
         slack += weight * (largest - linear)
         smoothed += weight * (linear + 0.5 * smoothing * (1.0 - square))
@@ -121,8 +159,8 @@ def pass_loop(scores, windows, weights, labels, smoothing, slopes, curved, suppo
             curved[n_curved] = window
             for number in range(n_tuples):
                 support[n_curved, number] = False
-            for rank in range(n_support):
-                support[n_curved, places[rank]] = True
+            for member in range(n_support):
+                support[n_curved, places[member]] = True
             n_curved += 1
     return loss, smoothed, slack, violation, n_curved
 
@@ -164,8 +202,9 @@ def slope_loop(scores, change, length, windows, weights, labels, smoothing, acti
     n_slices = windows.shape[0]
     n_states = scores.shape[0]
     n_tuples = n_states**n_slices
+    states = _tuple_states(n_slices, n_states)
     lead, moves = np.empty((n_slices, n_states)), np.empty((n_slices, n_states))
-    values, heights = np.empty(n_tuples), np.empty(n_tuples)
+    values, shares = np.empty(n_tuples), np.empty(n_tuples)
     places = np.empty(n_tuples, dtype=np.intp)
     total = 0.0
     for place in range(active.shape[0]):
@@ -184,17 +223,13 @@ def slope_loop(scores, change, length, windows, weights, labels, smoothing, acti
             continue
         for i in range(n_slices):
             lead[i, label] = 0.0
-        largest, own = _tuple_values(lead, label, values)
+        n_near, largest, _ = _near_tuples(lead, label, smoothing, places, values)
         slope = 0.0
-        for rank in range(_support(values, largest, smoothing, places, heights)):
-            rest = places[rank]
-            if rest == own:
-                continue
-            along = 0.0
-            for back in range(n_slices):
-                along += moves[n_slices - 1 - back, rest % n_states]
-                rest //= n_states
-            slope += heights[rank] * along
+        for member in range(_support(n_near, largest, smoothing, places, values, shares)):
+            along = 0.0  # zero for the own tuple
+            for i in range(n_slices):
+                along += moves[i, states[places[member], i]]
+            slope += shares[member] * along
         total += weights[window] * slope
     return total
 
@@ -236,6 +271,7 @@ def curvature_loop(features, windows, weights, chosen, support, coordinates, row
     n_states, n_contrasts = coordinates.shape
     n_features = features.shape[1]
     n_tuples = support.shape[1]
+    states = _tuple_states(n_slices, n_states)
     members = np.empty(n_tuples, dtype=np.intp)
     factor = np.empty((n_slices, n_contrasts))
     done = 0
@@ -251,13 +287,11 @@ def curvature_loop(features, windows, weights, chosen, support, coordinates, row
             factor[:] = 0.0
             length = np.sqrt((r + 1) * (r + 2.0))
             for member in range(r + 2):  # the first r + 1 tuples against the next
-                rest = members[member]
+                number = members[member]
                 share = root * ((1.0 if member <= r else -(r + 1.0)) / length)
-                for back in range(n_slices):
-                    i = n_slices - 1 - back
+                for i in range(n_slices):
                     for p in range(n_contrasts):
-                        factor[i, p] += share * coordinates[rest % n_states, p]
-                    rest //= n_states
+                        factor[i, p] += share * coordinates[states[number, i], p]
             for i in range(n_slices):
                 frame = windows[i, window]
                 for p in range(n_contrasts):

@@ -26,7 +26,7 @@ from m3c_md.optimize.blocks import (
     thinned,
 )
 from m3c_md.optimize.certificate import constant_dual, feasible_dual
-from m3c_md.optimize.newton import conjugate_direction, products_pay
+from m3c_md.optimize.newton import affordable_iterations, conjugate_direction
 from m3c_md.optimize.window_loss import orthonormal_contrasts
 
 FloatArray = NDArray[np.float64]
@@ -273,8 +273,9 @@ def _newton_direction(
     blocks: Blocks, rule: Rule, sums: PassSums, smoothing: float, regularization: float, bias: bool
 ) -> tuple[Rule, float]:
     """Newton direction of the smoothed objective, or nearly so, and its slope there; by the cheaper of two ways."""
-    if products_pay(sums, *rule.weights.shape):
-        found = conjugate_direction(blocks, rule, sums, smoothing, regularization, bias)
+    n_iterations = affordable_iterations(sums, *rule.weights.shape)
+    if n_iterations > 0:
+        found = conjugate_direction(blocks, rule, sums, smoothing, regularization, bias, n_iterations)
         if found is not None:
             return found
     hessian = curvature(blocks, sums, len(rule.bias), smoothing)

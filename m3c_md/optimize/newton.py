@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
-from scipy.sparse import csr_array
 
 from m3c_md.optimize.blocks import MAX_HESSIAN_ROWS, Blocks, PassSums, Rule, WindowBlock, distinct_frames
 from m3c_md.optimize.kernels import compiled
@@ -24,18 +23,22 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 Linear = Callable[[FloatArray], FloatArray]
 
-# Supporting tuples that may enter the products of a step: of more windows, some stand for all.
-MAX_MEMBERS = 20_000
-# Share of the gradient's norm that may be left over: with 0.3 more passes are needed, with 0.03 more products.
-FORCING = 0.1
-# An iteration that has not come to its end by then is as expensive as the matrix, or more: it is given up.
-MAX_ITERATIONS = 200
-# For the choice between the two ways: iterations of a step (2 to 15 until the last digits are asked for, then up to
-# 100), the speed of thin products relative to that of the matrix, and what steps cost whatever their size, in
-# operations (3 ms).
-USUAL_ITERATIONS = 20
+# Curved windows and supporting tuples that enter the products of a step, and windows that enter the preconditioner: of
+# more, some stand for all. Half as many windows take more passes, twice as many take more time than they save.
+MAX_WINDOWS = 4000
+MAX_MEMBERS = 60_000
+MAX_MEAN_WINDOWS = 1500
+# What rounding leaves of a pivot that is zero, where all others are fractions of few tuples.
+SMALLEST_PIVOT = 1e-9
+# Share of the gradient's norm that may be left over: much less takes more products, more takes more passes.
+FORCING = 0.2
+# Iterations that the matrix must be worth. Most steps need 2 to 15, those to the last digits of a small problem up to
+# 100; with this limit three states of 200 features keep the matrix, for which it is faster, and five never do.
+FEWEST_ITERATIONS = 20
+# Costs in operations that the matrix and its factor take in the same time (1e8: 2 ms): thin products are slower, and
+# every step, iteration and supporting tuple costs something, whatever the numbers of columns.
 PRODUCT_PENALTY = 1.5
-OVERHEAD = 1.5e8
+STEP_COST, ITERATION_COST, MEMBER_COST = 1e8, 5e6, 2e3
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,13 @@ class CurvedWindows:
 
     Attributes
     ----------
+    n_states : int
     features : (n_frames, n_columns) array
         Of the frames in curved windows only, with a column of ones where the rule has a bias.
+    windows : (n_slices, n_windows) array
+        Rows of ``features``.
+    support : (n_windows, n_tuples) boolean array
+        Supporting tuples.
     cells : (n_members, n_slices) array
         One row for each supporting tuple, window after window: the places frame * n_states + state of its states.
     ends : (n_windows,) array
@@ -54,7 +62,10 @@ class CurvedWindows:
         c_n / μ.
     """
 
+    n_states: int
     features: NDArray[np.floating]
+    windows: IntArray
+    support: NDArray[np.bool_]
     cells: IntArray
     ends: IntArray
     factors: FloatArray
@@ -78,38 +89,61 @@ class CurvedWindows:
         change = self.features @ np.ascontiguousarray(step.T, dtype=self.features.dtype)
         return np.asarray(self.slopes(change).T @ self.features, dtype=np.float64)
 
-    def mean_block(self, n_states: int) -> FloatArray:
-        """Mean over the states of the blocks of the curvature that belong to one state, (n_columns, n_columns)."""
-        n_slices, n_windows = self.cells.shape[1], len(self.ends)
-        sizes = np.diff(self.ends, prepend=0)
-        owner = np.repeat(np.arange(n_windows), sizes)
-        frames, states = self.cells[self.ends - sizes] // n_states, self.cells % n_states
-        counts = [
-            np.bincount(owner * n_states + states[:, i], minlength=n_windows * n_states).reshape(n_windows, n_states)
-            for i in range(n_slices)
-        ]
-        rows, columns, values = [], [], []
-        for i in range(n_slices):
-            for j in range(n_slices):
-                equal = np.bincount(owner, states[:, i] == states[:, j], minlength=n_windows)
-                rows.append(frames[:, i])
-                columns.append(frames[:, j])
-                values.append(self.factors * (equal - (counts[i] * counts[j]).sum(axis=1) / sizes))
-        n_frames, precision = len(self.features), self.features.dtype
-        places = (np.concatenate(rows), np.concatenate(columns))
-        coupling = csr_array((np.concatenate(values).astype(precision), places), shape=(n_frames, n_frames))
-        return np.asarray(self.features.T @ (coupling @ self.features), dtype=np.float64) / n_states
+    def mean_rows(self, stride: int) -> NDArray[np.floating]:
+        """Matrix A with AᵀA = the mean over the states of the blocks of the curvature that belong to one state.
+
+        Every ``stride``-th window stands for all.
+        """
+        windows, support = self.windows[:, ::stride], self.support[::stride].astype(np.float64)
+        roots = np.sqrt(stride / self.n_states * self.factors[::stride])
+        rows = []
+        coupling = _slice_coupling(support, len(windows), self.n_states)
+        for i, frames in enumerate(windows):  # Cholesky's method in all windows at once
+            some = np.flatnonzero(coupling[i, i] > SMALLEST_PIVOT)
+            column = coupling[i:, i, some] / np.sqrt(coupling[i, i, some])
+            coupling[i:, i:, some] -= column[:, None] * column
+            scale = (roots[some] * column).astype(self.features.dtype)
+            part = scale[0, :, None] * self.features[frames[some]]
+            for factor, others in zip(scale[1:], windows[i + 1 :], strict=True):
+                part += factor[:, None] * self.features[others[some]]
+            rows.append(part)
+        return np.concatenate(rows)
+
+
+def _slice_coupling(support: FloatArray, n_slices: int, n_states: int) -> FloatArray:
+    """How the slices of windows bend the loss together, summed over the states, (n_slices, n_slices, n_windows).
+
+    The number of supporting tuples with equal states in two slices, minus what their independence would give.
+    """
+    tuples = label_tuples(n_slices, n_states)
+    counts = [support @ (tuples[:, i, None] == np.arange(n_states)) for i in range(n_slices)]
+    coupling = np.empty((n_slices, n_slices, len(support)))
+    for i in range(n_slices):
+        for j in range(n_slices):
+            together = support @ (tuples[:, i] == tuples[:, j])
+            coupling[i, j] = together - (counts[i] * counts[j]).sum(axis=1) / support.sum(axis=1)
+    return coupling
 
 
 def curved_windows(blocks: Blocks, sums: PassSums, n_states: int, smoothing: float, bias: bool) -> list[CurvedWindows]:
     """Gather the curved windows of all blocks, or some of them, equally spaced, where they are many."""
-    n_members = sum(int(np.count_nonzero(support)) for _, support in sums.kinks)
-    stride = max(1, -(-n_members // MAX_MEMBERS))
+    stride = _stride(*_sizes(sums))
     return [
         _gathered(block, windows[::stride], support[::stride], n_states, stride / smoothing, bias)
         for block, (windows, support) in zip(blocks, sums.kinks, strict=True)
         if len(windows)
     ]
+
+
+def _sizes(sums: PassSums) -> tuple[int, int]:
+    """Numbers of curved windows and of their supporting tuples."""
+    n_members = sum(int(np.count_nonzero(support)) for _, support in sums.kinks)
+    return sum(len(support) for _, support in sums.kinks), n_members
+
+
+def _stride(n_windows: int, n_members: int) -> int:
+    """Distance between the windows that stand for all."""
+    return max(1, -(-n_windows // MAX_WINDOWS), -(-n_members // MAX_MEMBERS))
 
 
 def _gathered(
@@ -123,27 +157,34 @@ def _gathered(
     owner, tuples = np.nonzero(support)
     cells = windows.T[owner] * n_states + label_tuples(len(windows), n_states)[tuples]
     ends = np.cumsum(np.bincount(owner, minlength=len(chosen)))
-    return CurvedWindows(features, cells, ends, block.weights[chosen] * scale)
+    return CurvedWindows(n_states, features, windows, support, cells, ends, block.weights[chosen] * scale)
 
 
-def products_pay(sums: PassSums, n_states: int, n_features: int) -> bool:
-    """Whether conjugate gradients promise to cost less than the matrix and its factor, by the numbers of operations."""
-    n_windows = sum(len(support) for _, support in sums.kinks)
+def affordable_iterations(sums: PassSums, n_states: int, n_features: int) -> int:
+    """Number of iterations that cost as much as the matrix and its factor; zero where the matrix is the cheaper way."""
+    n_windows, n_members = _sizes(sums)
     if n_windows == 0:
-        return False
-    n_members = sum(int(np.count_nonzero(support)) for _, support in sums.kinks)
+        return 0
     n_unknowns, n_columns = (n_states - 1) * (n_features + 1), n_features + 1
     # The factor always is in double precision: counted twice.
-    direct = min(n_members - n_windows, MAX_HESSIAN_ROWS) * n_unknowns**2 + 2 * n_unknowns**3 / 3
+    matrix = min(n_members - n_windows, MAX_HESSIAN_ROWS) * n_unknowns**2 + 2 * n_unknowns**3 / 3
+    mean = min(n_windows, MAX_MEAN_WINDOWS) * n_columns**2 + 2 * n_columns**3 / 3
+    stride = _stride(n_windows, n_members)
     n_slices = round(math.log(sums.kinks[0][1].shape[1], n_states))
-    n_frames = n_slices * n_windows * min(1.0, MAX_MEMBERS / n_members)
-    preparation = 2 * n_frames * n_columns**2 + 2 * n_columns**3 / 3
-    iterations = USUAL_ITERATIONS * 4 * n_frames * n_columns * n_states
-    return direct > OVERHEAD + PRODUCT_PENALTY * (preparation + iterations)
+    product = 4 * n_slices * (n_windows / stride) * n_columns * n_states
+    left = matrix - STEP_COST - PRODUCT_PENALTY * mean - MEMBER_COST * n_members / stride
+    n_iterations = int(left / (ITERATION_COST + PRODUCT_PENALTY * product))
+    return n_iterations if n_iterations >= FEWEST_ITERATIONS else 0
 
 
 def conjugate_direction(
-    blocks: Blocks, rule: Rule, sums: PassSums, smoothing: float, regularization: float, bias: bool
+    blocks: Blocks,
+    rule: Rule,
+    sums: PassSums,
+    smoothing: float,
+    regularization: float,
+    bias: bool,
+    max_iterations: int,
 ) -> tuple[Rule, float] | None:
     """Nearly the Newton direction of the smoothed objective, and its slope there; None where the iteration fails.
 
@@ -155,23 +196,27 @@ def conjugate_direction(
     gradient, ridge = gradient[:, : n_features + bias], ridge[: n_features + bias]
     gradient = gradient - gradient.mean(axis=0)
     parts = curved_windows(blocks, sums, n_states, smoothing, bias)
-    precondition = _preconditioner(parts, n_states, ridge)
+    precondition = _preconditioner(parts, ridge)
     if precondition is None:
         return None
 
     def product(step: FloatArray) -> FloatArray:
         return sum((part.times(step) for part in parts), ridge * step)
 
-    step, reached = conjugate_gradients(product, precondition, -gradient)
+    step, reached = conjugate_gradients(product, precondition, -gradient, max_iterations)
     slope = float((step * gradient).sum())
     if not reached or not slope <= 0.0:
         return None
     return Rule(step[:, :n_features], step[:, n_features] if bias else np.zeros(n_states)), slope
 
 
-def _preconditioner(parts: list[CurvedWindows], n_states: int, ridge: FloatArray) -> Linear | None:
+def _preconditioner(parts: list[CurvedWindows], ridge: FloatArray) -> Linear | None:
     """Solve with one matrix for all states, the mean of their own blocks; None where that has no factor."""
-    matrix = sum((part.mean_block(n_states) for part in parts), np.diag(ridge))
+    stride = max(1, -(-sum(len(part.ends) for part in parts) // MAX_MEAN_WINDOWS))
+    matrix = np.diag(ridge)
+    for part in parts:
+        rows = part.mean_rows(stride)
+        matrix += rows.T @ rows
     # Single precision leaves errors of this size, which the regulariser may be too small to cover.
     matrix[np.diag_indices_from(matrix)] += 1e-7 * float(np.diag(matrix).max())
     try:
@@ -181,13 +226,15 @@ def _preconditioner(parts: list[CurvedWindows], n_states: int, ridge: FloatArray
     return lambda right: np.ascontiguousarray(cho_solve(factor, right.T, check_finite=False).T)
 
 
-def conjugate_gradients(product: Linear, precondition: Linear, right: FloatArray) -> tuple[FloatArray, bool]:
+def conjugate_gradients(
+    product: Linear, precondition: Linear, right: FloatArray, max_iterations: int
+) -> tuple[FloatArray, bool]:
     """Solve product(x) = right until the residual is small; return x and whether that was reached."""
     solution, residual = np.zeros_like(right), right
     left = float((residual**2).sum())
     enough = FORCING**2 * left
     along, power = np.zeros_like(right), 1.0
-    for _ in range(MAX_ITERATIONS):
+    for _ in range(max_iterations):
         if left <= enough:
             break
         turned = precondition(residual)
