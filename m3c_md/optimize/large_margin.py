@@ -317,7 +317,8 @@ def solve_definite(matrix: FloatArray, right: FloatArray) -> FloatArray:
     while True:
         try:
             # Features are finite, so these are; to look again takes a tenth of the time.
-            factor = cho_factor(matrix + ridge * np.eye(len(matrix)), True, overwrite_a=True, check_finite=False)
+            ridged = matrix + ridge * np.eye(len(matrix)) if ridge > 0.0 else matrix.copy()
+            factor = cho_factor(ridged, True, overwrite_a=True, check_finite=False)
             solution = np.asarray(cho_solve(factor, right, check_finite=False))
         except LinAlgError as error:
             ridge = max(100.0 * ridge, 1e-14 * largest)

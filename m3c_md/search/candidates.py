@@ -40,6 +40,8 @@ from m3c_md.search.selection import (
     ranked,
 )
 from m3c_md.search.trials import (
+    MOST_SCOUTS,
+    MOST_SWEPT,
     TRIALS_AT_ONCE,
     Start,
     Trial,
@@ -189,18 +191,18 @@ class Search:
         if not options.halving:
             return self._optimised(trials, n_windows, "all", 0.05, 0.7)
         self._judged = self._by_least_squares(trials)
-        found = self._tried(self._judged, "scouts", 0.05, 0.5)
+        found = self._tried(self._judged, MOST_SCOUTS, "scouts", 0.05, 0.5)
         if len(scouts) == len(self.bandwidths) or not self._some_may_win(found):
             return found
         swept = self._by_least_squares(sweep(problem, found, self.bandwidths))
         self._judged += swept
-        return found + self._tried(swept, "sweep", 0.5, 0.7)
+        return found + self._tried(swept, MOST_SWEPT, "sweep", 0.5, 0.7)
 
-    def _tried(self, judged: Judged, stage: str, begin: float, end: float) -> list[Candidate]:
+    def _tried(self, judged: Judged, most: int, stage: str, begin: float, end: float) -> list[Candidate]:
         """Optimise the trials that promise something, some at a time, until most of some lose a state."""
         if not judged:
             return []
-        chosen = promising(self.problem, judged, self._judged)
+        chosen = promising(self.problem, judged, self._judged, most)
         tried = {id(trial) for trial, _ in chosen}
         found: list[Candidate] = []
         for done in range(0, len(chosen), TRIALS_AT_ONCE):

@@ -199,7 +199,8 @@ def local_search(
             return LocalOptimum(rule, labels, value, bound, iteration, converged, tuple(trace), lost)
         labels = assigned.labels
         share = n_changed / len(labels)
-        accuracy = max(gap, min(0.5 * share, 0.3 * accuracy))
+        # A trial need not be accurate before its labels are about to stand still.
+        accuracy = max(gap, min(COARSEST_GAP, share) if trial else min(0.5 * share, 0.3 * accuracy))
         # A kink that has just moved needs a wider smoothing than the one that finished the last problem.
         smoothing = min(WARM_SMOOTHING, max(solved.smoothing, share))
 

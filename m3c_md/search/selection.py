@@ -221,9 +221,15 @@ def ranked(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Cand
     may_win = [c for c in order if not any(keys[id(c)][:2])]
     if may_win and is_poor(may_win[0], problem.settings.n_states):
         return _first(max(may_win, key=lambda c: c.metastability), order)
-    while better := [c for c in may_win if c.lowest > order[0].highest]:
+    while better := [c for c in may_win if clearly_above(c, order[0])]:
         order = _first(better[0], order)
     return order
+
+
+def clearly_above(one: Candidate, other: Candidate) -> bool:
+    """Whether one candidate is more metastable than another beyond the error of the difference."""
+    error = np.hypot(np.nan_to_num(one.support.error), np.nan_to_num(other.support.error))
+    return bool(one.metastability - other.metastability > INTERVAL * error)
 
 
 def _first(best: Candidate, candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -41,6 +41,9 @@ N_DECOMPOSITIONS = 3
 # A start whose least-squares rule scores worse than the best by more than this factor is not optimised: the scores of
 # local optima differ less from those of their starts (by a factor of 1 to 2.5 over all studied systems).
 UNPROMISING = 2.5
+# Trials at the first bandwidths, and at the others, that are optimised at most: the most promising ones.
+MOST_SCOUTS = 8
+MOST_SWEPT = 12
 # Trials that are optimised before it is asked whether all of them have lost a state.
 TRIALS_AT_ONCE = 4
 # A decomposition that scores worse than the best by more than this factor is not tried at other bandwidths.
@@ -164,9 +167,12 @@ def _add(trials: list[Trial], new: Trial) -> None:
 
 
 def promising(
-    problem: SearchProblem, judged: Sequence[tuple[Trial, Candidate]], known: Sequence[tuple[Trial, Candidate]]
+    problem: SearchProblem,
+    judged: Sequence[tuple[Trial, Candidate]],
+    known: Sequence[tuple[Trial, Candidate]],
+    most: int,
 ) -> list[tuple[Trial, Candidate]]:
-    """Trials whose least-squares rule is not much worse than the best one known, best first; at least one of them.
+    """Trials whose least-squares rule is not much worse than the best one known, best first; one to ``most`` of them.
 
     So is one that looks more metastable than the best, whatever its score. States that rest on one part of the data
     may look perfect, so they do not count as the best, and are tried last.
@@ -174,7 +180,7 @@ def promising(
     order = sorted(judged, key=lambda one: (one[1].support.error > LARGEST_ERROR, one[1].score))
     supported = [c.score for _, c in known if not c.support.error > LARGEST_ERROR]
     limit = min(UNPROMISING * min(supported, default=np.inf), NOTHING_LEARNED)
-    chosen = [one for place, one in enumerate(order) if place == 0 or one[1].score <= limit]
+    chosen = [one for place, one in enumerate(order) if place == 0 or one[1].score <= limit][:most]
     others = [c for _, c in order if c.standing(problem.settings, problem.n_windows) != Standing.DEGENERATE]
     extra = more_metastable(order[0][1], others)
     return chosen + [one for one in order if one[1] is extra and all(one is not other for other in chosen)]

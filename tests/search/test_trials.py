@@ -106,14 +106,18 @@ class TestSweep:
 class TestPromising:
     """Starts as least squares judges them: by score, by support, by metastability."""
 
-    def chosen(self, problem, *given):
+    def chosen(self, problem, *given, most=10):
         judged = [(Trial(one.start), one) for one in given]
-        return [trial.start for trial, _ in promising(problem, judged, judged)]
+        return [trial.start for trial, _ in promising(problem, judged, judged, most)]
 
     def test_much_worse_than_the_best_is_not_tried(self, problem):
         inside, outside = 0.99 * UNPROMISING * 0.1, 1.01 * UNPROMISING * 0.1
         given = [candidate("c", 1.0, outside), candidate("b", 1.0, inside), candidate("a", 1.0, 0.1)]
         assert self.chosen(problem, *given) == ["a", "b"]
+
+    def test_no_more_than_wanted(self, problem):
+        given = [candidate(f"{i}", 1.0, 0.1 + 0.01 * i) for i in range(5)]
+        assert self.chosen(problem, *given, most=3) == ["0", "1", "2"]
 
     def test_the_best_is_tried_even_where_nothing_is_learned(self, problem):
         assert self.chosen(problem, candidate("a", 1.0, 1.2), candidate("b", 1.0, 1.1)) == ["b"]
