@@ -23,9 +23,11 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 Linear = Callable[[FloatArray], FloatArray]
 
-# Curved windows and supporting tuples that enter the products of a step, and windows that enter the preconditioner: of
-# more, some stand for all. Half as many windows take more passes, twice as many take more time than they save.
-MAX_WINDOWS = 4000
+# Curved windows that stand for all where these are at least twice as many: so many, or so many for each unknown of the
+# rule (with one for each, steps were ten times too long where most windows are curved, and 500 passes not enough). Then
+# supporting tuples of these, and windows in the preconditioner.
+FEWEST_WINDOWS = 3000
+WINDOWS_PER_UNKNOWN = 2
 MAX_MEMBERS = 60_000
 MAX_MEAN_WINDOWS = 1500
 # What rounding leaves of a pivot that is zero, where all others are fractions of few tuples.
@@ -127,7 +129,7 @@ def _slice_coupling(support: FloatArray, n_slices: int, n_states: int) -> FloatA
 
 def curved_windows(blocks: Blocks, sums: PassSums, n_states: int, smoothing: float, bias: bool) -> list[CurvedWindows]:
     """Gather the curved windows of all blocks, or some of them, equally spaced, where they are many."""
-    stride = _stride(*_sizes(sums))
+    stride = _stride(*_sizes(sums), n_states * sums.gradient.shape[1])
     return [
         _gathered(block, windows[::stride], support[::stride], n_states, stride / smoothing, bias)
         for block, (windows, support) in zip(blocks, sums.kinks, strict=True)
@@ -141,9 +143,9 @@ def _sizes(sums: PassSums) -> tuple[int, int]:
     return sum(len(support) for _, support in sums.kinks), n_members
 
 
-def _stride(n_windows: int, n_members: int) -> int:
+def _stride(n_windows: int, n_members: int, n_unknowns: int) -> int:
     """Distance between the windows that stand for all."""
-    return max(1, -(-n_windows // MAX_WINDOWS), -(-n_members // MAX_MEMBERS))
+    return max(1, n_windows // max(FEWEST_WINDOWS, WINDOWS_PER_UNKNOWN * n_unknowns), n_members // MAX_MEMBERS)
 
 
 def _gathered(
@@ -169,7 +171,7 @@ def affordable_iterations(sums: PassSums, n_states: int, n_features: int) -> int
     # The factor always is in double precision: counted twice.
     matrix = min(n_members - n_windows, MAX_HESSIAN_ROWS) * n_unknowns**2 + 2 * n_unknowns**3 / 3
     mean = min(n_windows, MAX_MEAN_WINDOWS) * n_columns**2 + 2 * n_columns**3 / 3
-    stride = _stride(n_windows, n_members)
+    stride = _stride(n_windows, n_members, n_states * n_features)
     n_slices = round(math.log(sums.kinks[0][1].shape[1], n_states))
     product = 4 * n_slices * (n_windows / stride) * n_columns * n_states
     left = matrix - STEP_COST - PRODUCT_PENALTY * mean - MEMBER_COST * n_members / stride

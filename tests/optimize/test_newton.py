@@ -167,7 +167,7 @@ def test_nothing_is_curved():
     assert affordable_iterations(sums, 2, 1) == 0
 
 
-@pytest.mark.parametrize(("limit", "number"), [("MAX_WINDOWS", 400), ("MAX_MEMBERS", 1000)])
+@pytest.mark.parametrize(("limit", "number"), [("FEWEST_WINDOWS", 350), ("MAX_MEMBERS", 900)])
 def test_many_windows_are_thinned(limit, number, monkeypatch):
     block, labels = wells(n_windows=2000)
     rule = Rule(0.3 * np.random.default_rng(0).normal(size=(4, 5)), np.zeros(4))
