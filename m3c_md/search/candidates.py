@@ -30,7 +30,6 @@ from m3c_md.search.rescue import TIGHTER_BALANCE, held_trials, outdone, tighter_
 from m3c_md.search.selection import (
     Candidate,
     Selection,
-    as_degenerate,
     by_score,
     choose,
     class_losses,
@@ -267,32 +266,34 @@ class Search:
 
     def _finished(self, candidates: list[Candidate]) -> Candidate | None:
         """Take the better candidates to larger samples and the best to all data; None if none keeps its states."""
-        alive = self._climbed(candidates)
+        waiting = self._climbed(candidates)
         self.report(0.9)
-        alive += self._dropped(MOST_POLISHED - len(alive))
-        for number, candidate in enumerate(alive[:MOST_POLISHED]):
+        for _ in range(MOST_POLISHED):
+            waiting = waiting or self._dropped()
+            if not waiting:
+                break
+            candidate, *waiting = waiting
             done: list[Candidate] = []
             with excused(self.failures, candidate.bandwidth, candidate.start):
                 done.append(self._polished(candidate))
             if not done:
                 self._end([replace(candidate, fate="failed: at full accuracy")])
             elif self._some_may_win(done):
-                self._end([_unpolished(c) for c in alive[number + 1 :]])
+                self._end([_unpolished(c) for c in waiting])
                 return replace(done[0], fate="winner")
             else:
-                self._end([replace(as_degenerate(done[0]), fate="degenerate: at full accuracy")])
-        self._end([_unpolished(c) for c in alive[MOST_POLISHED:]])
+                self._end([replace(done[0], fate="degenerate: at full accuracy")])
+        self._end([_unpolished(c) for c in waiting])
         return None
 
-    def _dropped(self, n_wanted: int) -> list[Candidate]:
-        """Take back the best of those that were dropped, where solvers failed on better ones."""
+    def _dropped(self) -> list[Candidate]:
+        """Take back those that were dropped, best first, where solvers failed on better ones."""
         if not any(c.fate.startswith("failed") for c in self._ended):
             return []
-        fine = [c for c in self._ended if c.fate.startswith("dropped") and self._some_may_win([c])]
-        # Those that met more windows first: scores of different samples do not compare.
-        back = sorted(self._ranked(fine), key=lambda c: -c.n_windows)[: max(n_wanted, 0)]
+        back = [c for c in self._ended if c.fate.startswith("dropped") and self._some_may_win([c])]
         self._ended = [c for c in self._ended if not any(c is one for one in back)]
-        return back
+        # Those that met more windows first: scores of different samples do not compare.
+        return sorted(self._ranked(back), key=lambda c: -c.n_windows)
 
     def _climbed(self, candidates: list[Candidate]) -> list[Candidate]:
         """Survivors of all samples, best first."""
