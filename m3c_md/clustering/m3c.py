@@ -38,10 +38,11 @@ class M3C(MarginEstimator):
     regularization : float
         β: weight of β/2 ||W||² against the mean loss. Larger values give smoother boundaries.
     balance : (float, float), default=(0.01, 0.99)
-        Smallest and largest share of the transition pairs that a state may have. A solution whose rule leaves some
-        state with a smaller share of frames than the first number is degenerate and does not win. Where there is no
-        other, rarer states are looked for (down to 0.001, with a `RareStateWarning`), and labels are left as the starts
-        had them (with an `OverlappingStatesWarning`): the most metastable answer is taken.
+        Smallest and largest share of the transition pairs that a state may have. A start that holds a rarer state (down
+        to 0.001, and to ten pairs) may keep it, and wins with a `RareStateWarning` if it scores better and its states
+        are seen in several independent parts of the data; a first number above 0.02 is never undercut. A solution whose
+        rule leaves some state without frames is degenerate and does not win. Where all do that, the labels of the most
+        metastable starts are left as they are, and the best of them is taken (with an `OverlappingStatesWarning`).
     reweight : bool, default=True
         Whether to weight transition pairs towards the relaxed distribution: removes the bias of trajectories started
         out of equilibrium, changes nothing where data are in equilibrium (see ``model.effective_sample``).
@@ -51,8 +52,10 @@ class M3C(MarginEstimator):
         place of a name.
     selection : "class-averaged" or "objective"
         What the winner minimises among the candidates that are not degenerate: the objective (as in the paper), or
-        the objective with each state's mean loss counted alike. By "class-averaged" its decomposition is then taken at
-        the widest bandwidth whose loss exceeds the best one by no more than a standard error.
+        the objective with each state's mean loss counted alike. By "class-averaged" a candidate whose states rest on one
+        part of the data gives way to one whose states do not, one that is more metastable beyond the error of the
+        difference comes first, and the winner's decomposition is taken at the widest bandwidth whose loss exceeds the
+        best one by no more than a standard error. ``model.candidates`` shows all of this.
     features : "orthogonal" or "fourier"
         Orthogonal random features, or the paper's independent ones with random phases.
     n_coarse : int, default=30
