@@ -52,8 +52,8 @@ class M3C(MarginEstimator):
         place of a name.
     selection : "class-averaged" or "objective"
         What the winner minimises among the candidates that are not degenerate: the objective (as in the paper), or
-        the objective with each state's mean loss counted alike. By "class-averaged" a candidate whose states rest on one
-        part of the data gives way to one whose states do not, one that is more metastable beyond the error of the
+        the objective with each state's mean loss counted alike. By "class-averaged" a candidate whose states rest on
+        one part of the data gives way to one whose states do not, one that is more metastable beyond the error of the
         difference comes first, and the winner's decomposition is taken at the widest bandwidth whose loss exceeds the
         best one by no more than a standard error. ``model.candidates`` shows all of this.
     features : "orthogonal" or "fourier"

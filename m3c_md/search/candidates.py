@@ -68,7 +68,7 @@ SEARCHED = 100_000
 TRIAL_GAP = 1e-2
 # Down to this gap features in single precision will do: their rounding moves objectives by a millionth.
 SINGLE_PRECISION_GAP = 5e-5
-TRIAL_ITERATIONS = 20
+TRIAL_ITERATIONS = 12
 # Where all features are in memory, a winner is brought to this gap or the one asked for, whichever is smaller.
 IN_MEMORY_GAP = 1e-4
 # Where no more than this share of some trials keep their states, others that promise less are not tried.

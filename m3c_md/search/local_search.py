@@ -22,7 +22,7 @@ WARM_SMOOTHING = 0.03
 # How much rarer than asked for a state may be, where there is no other solution: a rule that finds a real but rare
 # state gives it less than the labels were forced to.
 RARE_SLACK = 0.005
-# Rounds in a row in which some state is the cheapest label of fewer windows than this share of the bound, before a
+# Rounds in a row in which some state is the cheapest label of fewer windows than this share of the guard, before a
 # search is given up as degenerate: labels that are pushed to it for balance do not bring it back.
 EMPTY_ROUNDS = 2
 EMPTY_SHARE = 0.5
@@ -186,7 +186,8 @@ def local_search(
         n_worse = n_worse + 1 if loss > before else 0
         least, before = min(least, loss), loss
         cheapest = int(np.bincount(costs.argmin(axis=1), minlength=settings.n_states).min())
-        n_empty = n_empty + 1 if cheapest <= EMPTY_SHARE * (bounds[0] - 1) else 0
+        few = EMPTY_SHARE * max(settings.guard * len(labels) - 1.0, 0.0)
+        n_empty = n_empty + 1 if cheapest <= few else 0
         drifts = n_worse >= DRIFTING_ROUNDS and loss > DRIFTED * least
         lost = give_up and (n_empty >= EMPTY_ROUNDS or drifts)
         n_changed = int(np.count_nonzero(assigned.labels != labels))
