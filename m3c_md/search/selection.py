@@ -43,6 +43,8 @@ LARGER_ERROR = 2.0
 # Every window costs 1 under the rule that gives all states the same score. A rule that costs as much has learned
 # nothing, whatever its states are.
 NOTHING_LEARNED = 0.98
+# A state with fewer windows than this in the sample that a candidate met is not worth a word.
+TELLING_WINDOWS = 10
 # Windows on which candidates that were fitted to different samples are compared.
 COMPARED_WINDOWS = 2000
 
@@ -333,7 +335,7 @@ def set_aside(problem: SearchProblem, candidates: Sequence[Candidate]) -> Candid
         for c in candidates[1:]
         if c.metastability > winner.highest
         and c.support.error > LARGEST_ERROR
-        and c.optimum.iterations > 0
+        and c.populations.min() * c.n_windows >= TELLING_WINDOWS
         and c.may_win(problem.settings, problem.n_windows)
     ]
     best = max(others, key=lambda c: c.metastability, default=None)
