@@ -15,7 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from m3c_md.optimize.blocks import MAX_HESSIAN_ROWS, Blocks, PassSums, Rule, WindowBlock, distinct_frames
+from m3c_md.optimize.blocks import (
+    WINDOWS_PER_UNKNOWN,
+    Blocks,
+    PassSums,
+    Rule,
+    WindowBlock,
+    distinct_frames,
+    hessian_stride,
+)
 from m3c_md.optimize.kernels import compiled
 from m3c_md.optimize.window_loss import label_tuples
 
@@ -23,11 +31,9 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 Linear = Callable[[FloatArray], FloatArray]
 
-# Curved windows that stand for all where these are at least twice as many: so many, or so many for each unknown of the
-# rule (with one for each, steps were ten times too long where most windows are curved, and 500 passes not enough). Then
+# Curved windows that stand for all where these are at least twice as many: so many, or `WINDOWS_PER_UNKNOWN`. Then
 # supporting tuples of these, and windows in the preconditioner.
 FEWEST_WINDOWS = 3000
-WINDOWS_PER_UNKNOWN = 2
 MAX_MEMBERS = 60_000
 MAX_MEAN_WINDOWS = 1500
 # What rounding leaves of a pivot that is zero, where all others are fractions of few tuples.
@@ -129,18 +135,12 @@ def _slice_coupling(support: FloatArray, n_slices: int, n_states: int) -> FloatA
 
 def curved_windows(blocks: Blocks, sums: PassSums, n_states: int, smoothing: float, bias: bool) -> list[CurvedWindows]:
     """Gather the curved windows of all blocks, or some of them, equally spaced, where they are many."""
-    stride = _stride(*_sizes(sums), n_states * sums.gradient.shape[1])
+    stride = _stride(*sums.n_curved, n_states * sums.gradient.shape[1])
     return [
         _gathered(block, windows[::stride], support[::stride], n_states, stride / smoothing, bias)
         for block, (windows, support) in zip(blocks, sums.kinks, strict=True)
         if len(windows)
     ]
-
-
-def _sizes(sums: PassSums) -> tuple[int, int]:
-    """Numbers of curved windows and of their supporting tuples."""
-    n_members = sum(int(np.count_nonzero(support)) for _, support in sums.kinks)
-    return sum(len(support) for _, support in sums.kinks), n_members
 
 
 def _stride(n_windows: int, n_members: int, n_unknowns: int) -> int:
@@ -164,12 +164,13 @@ def _gathered(
 
 def affordable_iterations(sums: PassSums, n_states: int, n_features: int) -> int:
     """Number of iterations that cost as much as the matrix and its factor; zero where the matrix is the cheaper way."""
-    n_windows, n_members = _sizes(sums)
+    n_windows, n_members = sums.n_curved
     if n_windows == 0:
         return 0
     n_unknowns, n_columns = (n_states - 1) * (n_features + 1), n_features + 1
     # The factor always is in double precision: counted twice.
-    matrix = min(n_members - n_windows, MAX_HESSIAN_ROWS) * n_unknowns**2 + 2 * n_unknowns**3 / 3
+    n_rows = (n_members - n_windows) / hessian_stride(n_windows, n_members, n_states * n_features)
+    matrix = n_rows * n_unknowns**2 + 2 * n_unknowns**3 / 3
     mean = min(n_windows, MAX_MEAN_WINDOWS) * n_columns**2 + 2 * n_columns**3 / 3
     stride = _stride(n_windows, n_members, n_states * n_features)
     n_slices = round(math.log(sums.kinks[0][1].shape[1], n_states))
@@ -206,6 +207,7 @@ def conjugate_direction(
         return sum((part.times(step) for part in parts), ridge * step)
 
     step, reached = conjugate_gradients(product, precondition, -gradient, max_iterations)
+    step -= step.mean(axis=0)  # what rounding in single precision has added
     slope = float((step * gradient).sum())
     if not reached or not slope <= 0.0:
         return None

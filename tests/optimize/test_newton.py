@@ -144,6 +144,24 @@ def test_both_ways_lead_to_the_same_optimum(bias, precision, way, monkeypatch):
     assert max(result.lower_bound for result in results) <= min(result.objective for result in results)
 
 
+class MadeAnew:
+    """Blocks that can only be iterated, and whose features are other arrays each time."""
+
+    def __init__(self, blocks):
+        self._blocks = blocks
+
+    def __iter__(self):
+        return (replace(block, features=block.features.copy()) for block in self._blocks)
+
+
+def test_blocks_that_are_made_anew_in_every_pass(monkeypatch):
+    monkeypatch.setattr(large_margin, "affordable_iterations", lambda *_: MANY)
+    block, labels = wells()
+    blocks = split([block], (100, 0, 140))
+    here, anew = (solve_large_margin(data, labels, 4, BETA) for data in (blocks, MadeAnew(blocks)))
+    np.testing.assert_array_equal(here.rule.weights, anew.rule.weights)
+
+
 def test_the_tilted_problem_too(monkeypatch):
     block, labels = wells()
     rng = np.random.default_rng(2)
