@@ -31,10 +31,12 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 Linear = Callable[[FloatArray], FloatArray]
 
-# Curved windows that stand for all where these are at least twice as many: so many, or `WINDOWS_PER_UNKNOWN`. Then
-# supporting tuples of these, and windows in the preconditioner.
+# Curved windows that stand for all where these are at least twice as many: so many, or `WINDOWS_PER_UNKNOWN`, and so many
+# supporting tuples. Below this width it takes more, as the root: the narrower, the more directions the regulariser leaves
+# to the windows (12 states, 20,000 windows, gap 1e-3: 16 passes instead of 28). Then windows in the preconditioner.
 FEWEST_WINDOWS = 3000
 MAX_MEMBERS = 60_000
+WIDE_SMOOTHING = 0.03
 MAX_MEAN_WINDOWS = 1500
 # What rounding leaves of a pivot that is zero, where all others are fractions of few tuples.
 SMALLEST_PIVOT = 1e-9
@@ -135,7 +137,7 @@ def _slice_coupling(support: FloatArray, n_slices: int, n_states: int) -> FloatA
 
 def curved_windows(blocks: Blocks, sums: PassSums, n_states: int, smoothing: float, bias: bool) -> list[CurvedWindows]:
     """Gather the curved windows of all blocks, or some of them, equally spaced, where they are many."""
-    stride = _stride(*sums.n_curved, n_states * sums.gradient.shape[1])
+    stride = _stride(*sums.n_curved, n_states * sums.gradient.shape[1], smoothing)
     return [
         _gathered(block, windows[::stride], support[::stride], n_states, stride / smoothing, bias)
         for block, (windows, support) in zip(blocks, sums.kinks, strict=True)
@@ -143,9 +145,10 @@ def curved_windows(blocks: Blocks, sums: PassSums, n_states: int, smoothing: flo
     ]
 
 
-def _stride(n_windows: int, n_members: int, n_unknowns: int) -> int:
+def _stride(n_windows: int, n_members: int, n_unknowns: int, smoothing: float) -> int:
     """Distance between the windows that stand for all."""
-    return max(1, n_windows // max(FEWEST_WINDOWS, WINDOWS_PER_UNKNOWN * n_unknowns), n_members // MAX_MEMBERS)
+    excess = max(n_windows / max(FEWEST_WINDOWS, WINDOWS_PER_UNKNOWN * n_unknowns), n_members / MAX_MEMBERS)
+    return max(1, int(excess * min(1.0, math.sqrt(smoothing / WIDE_SMOOTHING))))
 
 
 def _gathered(
@@ -162,7 +165,7 @@ def _gathered(
     return CurvedWindows(n_states, features, windows, support, cells, ends, block.weights[chosen] * scale)
 
 
-def affordable_iterations(sums: PassSums, n_states: int, n_features: int) -> int:
+def affordable_iterations(sums: PassSums, n_states: int, n_features: int, smoothing: float) -> int:
     """Number of iterations that cost as much as the matrix and its factor; zero where the matrix is the cheaper way."""
     n_windows, n_members = sums.n_curved
     if n_windows == 0:
@@ -172,7 +175,7 @@ def affordable_iterations(sums: PassSums, n_states: int, n_features: int) -> int
     n_rows = (n_members - n_windows) / hessian_stride(n_windows, n_members, n_states * n_features)
     matrix = n_rows * n_unknowns**2 + 2 * n_unknowns**3 / 3
     mean = min(n_windows, MAX_MEAN_WINDOWS) * n_columns**2 + 2 * n_columns**3 / 3
-    stride = _stride(n_windows, n_members, n_states * n_features)
+    stride = _stride(n_windows, n_members, n_states * n_features, smoothing)
     n_slices = round(math.log(sums.kinks[0][1].shape[1], n_states))
     product = 4 * n_slices * (n_windows / stride) * n_columns * n_states
     left = matrix - STEP_COST - PRODUCT_PENALTY * mean - MEMBER_COST * n_members / stride

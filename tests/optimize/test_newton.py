@@ -182,7 +182,7 @@ def test_nothing_is_curved():
     found = conjugate_direction([block], rule, sums, 0.1, BETA, True, MANY)
     assert found is not None
     np.testing.assert_allclose(found[0].weights, -rule.weights, rtol=1e-6)
-    assert affordable_iterations(sums, 2, 1) == 0
+    assert affordable_iterations(sums, 2, 1, 0.1) == 0
 
 
 @pytest.mark.parametrize(("limit", "number"), [("FEWEST_WINDOWS", 350), ("MAX_MEMBERS", 900)])
@@ -196,6 +196,8 @@ def test_many_windows_are_thinned(limit, number, monkeypatch):
     (part,) = curved_windows([block], sums, 4, 0.5, True)
     assert len(part.ends) <= 400 < 1100 < len(sums.kinks[0][0])
     assert np.linalg.norm(part.times(step) - full) < 0.2 * np.linalg.norm(full)
+    (narrow,) = curved_windows([block], sums, 4, 1e-3, True)  # the narrower the width, the more windows it takes
+    assert len(narrow.ends) == len(sums.kinks[0][0])
 
 
 class TestConjugateGradients:
@@ -286,4 +288,4 @@ def test_the_matrix_is_kept_where_it_is_cheap(n_states, n_features, n_windows, e
     support[:, :2] = True
     sums = pass_sums(*random_case(0, 2, n_states), 0.1)
     sums = replace(sums, kinks=((np.arange(n_windows), support),))
-    assert (affordable_iterations(sums, n_states, n_features) > 0) == expected
+    assert (affordable_iterations(sums, n_states, n_features, 0.1) > 0) == expected
