@@ -31,9 +31,10 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 Linear = Callable[[FloatArray], FloatArray]
 
-# Curved windows that stand for all where these are at least twice as many: so many, or `WINDOWS_PER_UNKNOWN`, and so many
-# supporting tuples. Below this width it takes more, as the root: the narrower, the more directions the regulariser leaves
-# to the windows (12 states, 20,000 windows, gap 1e-3: 16 passes instead of 28). Then windows in the preconditioner.
+# Curved windows that stand for all where these are at least twice as many: so many, or `WINDOWS_PER_UNKNOWN`, and so
+# many supporting tuples. Below this width it takes more, as the root: the narrower, the more directions the regulariser
+# leaves to the windows (12 states, 20,000 windows, gap 1e-3: 16 passes instead of 28). Then windows in the
+# preconditioner.
 FEWEST_WINDOWS = 3000
 MAX_MEMBERS = 60_000
 WIDE_SMOOTHING = 0.03
@@ -165,7 +166,7 @@ def _gathered(
     return CurvedWindows(n_states, features, windows, support, cells, ends, block.weights[chosen] * scale)
 
 
-def affordable_iterations(sums: PassSums, n_states: int, n_features: int, smoothing: float) -> int:
+def affordable_iterations(sums: PassSums, smoothing: float, n_states: int, n_features: int) -> int:
     """Number of iterations that cost as much as the matrix and its factor; zero where the matrix is the cheaper way."""
     n_windows, n_members = sums.n_curved
     if n_windows == 0:

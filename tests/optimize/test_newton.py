@@ -182,7 +182,7 @@ def test_nothing_is_curved():
     found = conjugate_direction([block], rule, sums, 0.1, BETA, True, MANY)
     assert found is not None
     np.testing.assert_allclose(found[0].weights, -rule.weights, rtol=1e-6)
-    assert affordable_iterations(sums, 2, 1, 0.1) == 0
+    assert affordable_iterations(sums, 0.1, 2, 1) == 0
 
 
 @pytest.mark.parametrize(("limit", "number"), [("FEWEST_WINDOWS", 350), ("MAX_MEMBERS", 900)])
@@ -288,4 +288,4 @@ def test_the_matrix_is_kept_where_it_is_cheap(n_states, n_features, n_windows, e
     support[:, :2] = True
     sums = pass_sums(*random_case(0, 2, n_states), 0.1)
     sums = replace(sums, kinks=((np.arange(n_windows), support),))
-    assert (affordable_iterations(sums, n_states, n_features, 0.1) > 0) == expected
+    assert (affordable_iterations(sums, 0.1, n_states, n_features) > 0) == expected
