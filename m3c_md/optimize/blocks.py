@@ -25,8 +25,12 @@ from m3c_md.optimize.window_loss import (
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 
-# Rows that may enter the Hessian of a whole pass: beyond this, more rows cost more than the better step saves.
+# Rows that may enter the Hessian of a whole pass: beyond this, more rows cost more than the better step saves. But with
+# fewer windows for each unknown than this, steps are ten times too long, and hundreds of passes may not be enough; and
+# the rows must fit into memory (a quarter of a gigabyte).
 MAX_HESSIAN_ROWS = 3000
+WINDOWS_PER_UNKNOWN = 2
+MAX_HESSIAN_ENTRIES = 3 * 10**7
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,12 @@ class PassSums:
     gradient: FloatArray
     bias_gradient: FloatArray
     kinks: tuple[tuple[IntArray, NDArray[np.bool_]], ...]
+
+    @property
+    def n_curved(self) -> tuple[int, int]:
+        """Numbers of curved windows and of their supporting tuples."""
+        n_members = sum(int(np.count_nonzero(support)) for _, support in self.kinks)
+        return sum(len(support) for _, support in self.kinks), n_members
 
 
 def class_sums(blocks: Blocks, labels: IntArray, n_states: int) -> ClassSums:
@@ -339,8 +349,8 @@ def curvature(blocks: Blocks, sums: PassSums, n_states: int, smoothing: float) -
     Σ c_n J_nᵀ (I_S - 11ᵀ/|S|) J_n / μ over windows with supporting tuples S. It touches only the curved windows, and
     only some of them, equally spaced, where they are many: Newton's method does not need more.
     """
-    n_rows = sum(int(support.sum()) - len(support) for _, support in sums.kinks)
-    stride = max(1, -(-n_rows // MAX_HESSIAN_ROWS))
+    n_windows, n_members = sums.n_curved
+    stride = hessian_stride(n_windows, n_members, n_states * sums.gradient.shape[1])
     total: FloatArray | None = None
     for block, (windows, support) in zip(blocks, sums.kinks, strict=True):
         rows = _curvature_rows(
@@ -352,6 +362,19 @@ def curvature(blocks: Blocks, sums: PassSums, n_states: int, smoothing: float) -
         raise InputError("no blocks: the problem has no data")
     total *= stride / smoothing
     return total
+
+
+def hessian_stride(n_windows: int, n_members: int, n_unknowns: int) -> int:
+    """Distance between the curved windows, with so many supporting tuples, that stand for all in the Hessian.
+
+    Examples
+    --------
+    >>> hessian_stride(10_000, 20_000, 100), hessian_stride(4000, 8000, 2000), hessian_stride(40_000, 80_000, 10_000)
+    (4, 1, 14)
+    """
+    n_rows = n_members - n_windows
+    stride = min(-(-n_rows // MAX_HESSIAN_ROWS), n_windows // (WINDOWS_PER_UNKNOWN * n_unknowns))
+    return max(1, stride, -(-n_rows * n_unknowns // MAX_HESSIAN_ENTRIES))
 
 
 def _curvature_rows(

@@ -56,14 +56,14 @@ def _near_tuples(lead, label, smoothing, places, values):  # type: ignore[no-unt
             best = max(best, lead[i, state])
         n_choices = 0
         for state in range(n_states):
-            if lead[i, state] - best > allowance:
+            if not lead[i, state] - best <= allowance:  # or not a number, which nothing may hide
                 n_choices += 1
         # In place, from the end: what is there is read before it is overwritten.
         spot = n_near * n_choices
         for member in range(n_near - 1, -1, -1):
             place, value = places[member] * n_states, values[member]
             for state in range(n_states - 1, -1, -1):
-                if lead[i, state] - best > allowance:
+                if not lead[i, state] - best <= allowance:
                     spot -= 1
                     places[spot], values[spot] = place + state, value + lead[i, state]
         n_near *= n_choices
@@ -79,14 +79,14 @@ def _near_tuples(lead, label, smoothing, places, values):  # type: ignore[no-unt
 @njit(inline="always")
 def _support(n_near, largest, smoothing, places, values, shares):  # type: ignore[no-untyped-def]
     """Project v / μ onto the simplex: keep the supporting tuples, fill in their probabilities; return their number."""
-    n_support, total = 0, 0.0
+    n_support, total, threshold = 0, 0.0, 0.0
     for member in range(n_near):
         height = (values[member] - largest) / smoothing
         if height > -1.0:  # no other tuple can have a part
             places[n_support], values[n_support], shares[n_support] = places[member], values[member], height
             total += height
             n_support += 1
-    while True:  # what is not above the threshold of all is not above that of the rest either (Michelot)
+    while n_support > 0:  # what is not above the threshold of all is not above that of the rest either (Michelot)
         threshold = (total - 1.0) / n_support
         n_kept, kept = 0, 0.0
         for member in range(n_support):

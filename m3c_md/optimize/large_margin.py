@@ -273,7 +273,7 @@ def _newton_direction(
     blocks: Blocks, rule: Rule, sums: PassSums, smoothing: float, regularization: float, bias: bool
 ) -> tuple[Rule, float]:
     """Newton direction of the smoothed objective, or nearly so, and its slope there; by the cheaper of two ways."""
-    n_iterations = affordable_iterations(sums, *rule.weights.shape)
+    n_iterations = affordable_iterations(sums, smoothing, *rule.weights.shape)
     if n_iterations > 0:
         found = conjugate_direction(blocks, rule, sums, smoothing, regularization, bias, n_iterations)
         if found is not None:

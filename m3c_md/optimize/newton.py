@@ -15,7 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from m3c_md.optimize.blocks import MAX_HESSIAN_ROWS, Blocks, PassSums, Rule, WindowBlock, distinct_frames
+from m3c_md.optimize.blocks import (
+    WINDOWS_PER_UNKNOWN,
+    Blocks,
+    PassSums,
+    Rule,
+    WindowBlock,
+    distinct_frames,
+    hessian_stride,
+)
 from m3c_md.optimize.kernels import compiled
 from m3c_md.optimize.window_loss import label_tuples
 
@@ -23,12 +31,13 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 Linear = Callable[[FloatArray], FloatArray]
 
-# Curved windows that stand for all where these are at least twice as many: so many, or so many for each unknown of the
-# rule (with one for each, steps were ten times too long where most windows are curved, and 500 passes not enough). Then
-# supporting tuples of these, and windows in the preconditioner.
+# Curved windows that stand for all where these are at least twice as many: so many, or `WINDOWS_PER_UNKNOWN`, and so
+# many supporting tuples. Below this width it takes more, as the root: the narrower, the more directions the regulariser
+# leaves to the windows (12 states, 20,000 windows, gap 1e-3: 16 passes instead of 28). Then windows in the
+# preconditioner.
 FEWEST_WINDOWS = 3000
-WINDOWS_PER_UNKNOWN = 2
 MAX_MEMBERS = 60_000
+WIDE_SMOOTHING = 0.03
 MAX_MEAN_WINDOWS = 1500
 # What rounding leaves of a pivot that is zero, where all others are fractions of few tuples.
 SMALLEST_PIVOT = 1e-9
@@ -129,7 +138,7 @@ def _slice_coupling(support: FloatArray, n_slices: int, n_states: int) -> FloatA
 
 def curved_windows(blocks: Blocks, sums: PassSums, n_states: int, smoothing: float, bias: bool) -> list[CurvedWindows]:
     """Gather the curved windows of all blocks, or some of them, equally spaced, where they are many."""
-    stride = _stride(*_sizes(sums), n_states * sums.gradient.shape[1])
+    stride = _stride(*sums.n_curved, n_states * sums.gradient.shape[1], smoothing)
     return [
         _gathered(block, windows[::stride], support[::stride], n_states, stride / smoothing, bias)
         for block, (windows, support) in zip(blocks, sums.kinks, strict=True)
@@ -137,15 +146,10 @@ def curved_windows(blocks: Blocks, sums: PassSums, n_states: int, smoothing: flo
     ]
 
 
-def _sizes(sums: PassSums) -> tuple[int, int]:
-    """Numbers of curved windows and of their supporting tuples."""
-    n_members = sum(int(np.count_nonzero(support)) for _, support in sums.kinks)
-    return sum(len(support) for _, support in sums.kinks), n_members
-
-
-def _stride(n_windows: int, n_members: int, n_unknowns: int) -> int:
+def _stride(n_windows: int, n_members: int, n_unknowns: int, smoothing: float) -> int:
     """Distance between the windows that stand for all."""
-    return max(1, n_windows // max(FEWEST_WINDOWS, WINDOWS_PER_UNKNOWN * n_unknowns), n_members // MAX_MEMBERS)
+    excess = max(n_windows / max(FEWEST_WINDOWS, WINDOWS_PER_UNKNOWN * n_unknowns), n_members / MAX_MEMBERS)
+    return max(1, int(excess * min(1.0, math.sqrt(smoothing / WIDE_SMOOTHING))))
 
 
 def _gathered(
@@ -162,16 +166,17 @@ def _gathered(
     return CurvedWindows(n_states, features, windows, support, cells, ends, block.weights[chosen] * scale)
 
 
-def affordable_iterations(sums: PassSums, n_states: int, n_features: int) -> int:
+def affordable_iterations(sums: PassSums, smoothing: float, n_states: int, n_features: int) -> int:
     """Number of iterations that cost as much as the matrix and its factor; zero where the matrix is the cheaper way."""
-    n_windows, n_members = _sizes(sums)
+    n_windows, n_members = sums.n_curved
     if n_windows == 0:
         return 0
     n_unknowns, n_columns = (n_states - 1) * (n_features + 1), n_features + 1
     # The factor always is in double precision: counted twice.
-    matrix = min(n_members - n_windows, MAX_HESSIAN_ROWS) * n_unknowns**2 + 2 * n_unknowns**3 / 3
+    n_rows = (n_members - n_windows) / hessian_stride(n_windows, n_members, n_states * n_features)
+    matrix = n_rows * n_unknowns**2 + 2 * n_unknowns**3 / 3
     mean = min(n_windows, MAX_MEAN_WINDOWS) * n_columns**2 + 2 * n_columns**3 / 3
-    stride = _stride(n_windows, n_members, n_states * n_features)
+    stride = _stride(n_windows, n_members, n_states * n_features, smoothing)
     n_slices = round(math.log(sums.kinks[0][1].shape[1], n_states))
     product = 4 * n_slices * (n_windows / stride) * n_columns * n_states
     left = matrix - STEP_COST - PRODUCT_PENALTY * mean - MEMBER_COST * n_members / stride
@@ -206,6 +211,7 @@ def conjugate_direction(
         return sum((part.times(step) for part in parts), ridge * step)
 
     step, reached = conjugate_gradients(product, precondition, -gradient, max_iterations)
+    step -= step.mean(axis=0)  # what rounding in single precision has added
     slope = float((step * gradient).sum())
     if not reached or not slope <= 0.0:
         return None

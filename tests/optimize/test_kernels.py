@@ -60,6 +60,26 @@ def test_passes_are_the_same(seed, n_slices, n_states, smoothing):
         np.testing.assert_allclose(*hessians, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("smoothing", [1e-3, 0.3, 3.0])
+@pytest.mark.parametrize(("n_slices", "n_states"), [(1, 12), (2, 8), (2, 12)])
+def test_passes_with_many_states_are_the_same(n_slices, n_states, smoothing):
+    """Most tuples are left out without a look at them: none that matters is."""
+    for seed in range(5):
+        blocks, labels, rule = random_case(seed, n_slices, n_states)
+        ours = pass_sums(blocks, labels, rule, smoothing)
+        theirs = without_numba(lambda b=blocks, y=labels, r=rule: pass_sums(b, y, r, smoothing))
+        for name in ("loss", "smoothed", "slack", "violation", "gradient", "bias_gradient"):
+            np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-9, atol=1e-11)
+
+
+def test_an_infinite_score_is_an_infinite_loss():
+    blocks, labels, rule = random_case(0, 2, 3)
+    scores = rule.scores(blocks[0].features)
+    scores[(labels[0] + 1) % 3, blocks[0].windows[0, 0]] = np.inf
+    with np.errstate(all="ignore"):
+        assert pass_sums(blocks, labels, rule, 0.1, [scores]).loss == np.inf
+
+
 @cases
 @settings(max_examples=40, deadline=None)
 def test_slopes_along_a_line_are_the_same(seed, n_slices, n_states, smoothing):

@@ -144,6 +144,24 @@ def test_both_ways_lead_to_the_same_optimum(bias, precision, way, monkeypatch):
     assert max(result.lower_bound for result in results) <= min(result.objective for result in results)
 
 
+class MadeAnew:
+    """Blocks that can only be iterated, and whose features are other arrays each time."""
+
+    def __init__(self, blocks):
+        self._blocks = blocks
+
+    def __iter__(self):
+        return (replace(block, features=block.features.copy()) for block in self._blocks)
+
+
+def test_blocks_that_are_made_anew_in_every_pass(monkeypatch):
+    monkeypatch.setattr(large_margin, "affordable_iterations", lambda *_: MANY)
+    block, labels = wells()
+    blocks = split([block], (100, 0, 140))
+    here, anew = (solve_large_margin(data, labels, 4, BETA) for data in (blocks, MadeAnew(blocks)))
+    np.testing.assert_array_equal(here.rule.weights, anew.rule.weights)
+
+
 def test_the_tilted_problem_too(monkeypatch):
     block, labels = wells()
     rng = np.random.default_rng(2)
@@ -164,7 +182,7 @@ def test_nothing_is_curved():
     found = conjugate_direction([block], rule, sums, 0.1, BETA, True, MANY)
     assert found is not None
     np.testing.assert_allclose(found[0].weights, -rule.weights, rtol=1e-6)
-    assert affordable_iterations(sums, 2, 1) == 0
+    assert affordable_iterations(sums, 0.1, 2, 1) == 0
 
 
 @pytest.mark.parametrize(("limit", "number"), [("FEWEST_WINDOWS", 350), ("MAX_MEMBERS", 900)])
@@ -178,6 +196,8 @@ def test_many_windows_are_thinned(limit, number, monkeypatch):
     (part,) = curved_windows([block], sums, 4, 0.5, True)
     assert len(part.ends) <= 400 < 1100 < len(sums.kinks[0][0])
     assert np.linalg.norm(part.times(step) - full) < 0.2 * np.linalg.norm(full)
+    (narrow,) = curved_windows([block], sums, 4, 1e-3, True)  # the narrower the width, the more windows it takes
+    assert len(narrow.ends) == len(sums.kinks[0][0])
 
 
 class TestConjugateGradients:
@@ -268,4 +288,4 @@ def test_the_matrix_is_kept_where_it_is_cheap(n_states, n_features, n_windows, e
     support[:, :2] = True
     sums = pass_sums(*random_case(0, 2, n_states), 0.1)
     sums = replace(sums, kinks=((np.arange(n_windows), support),))
-    assert (affordable_iterations(sums, n_states, n_features) > 0) == expected
+    assert (affordable_iterations(sums, 0.1, n_states, n_features) > 0) == expected
