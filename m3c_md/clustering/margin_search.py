@@ -50,6 +50,8 @@ AnySource = LocalSource | ClusterSource
 # Random features by default, for few columns and for more: the kernel of many needs more of them.
 N_FEATURES = (100, 200)
 FEW_COLUMNS = 8
+# A kernel needs no more features than there are windows, but a few.
+FEWEST_FEATURES = 20
 # More random features than this approximate the kernel no better, and the solver's matrices would fill the memory.
 MOST_FEATURES = 20_000
 # A kernel so much wider than the data is a constant to double precision, one so much narrower sees single frames.
@@ -254,7 +256,8 @@ class MarginEstimator(StateEstimator):
         """Number of random features: the user's, or one that fits the data."""
         if isinstance(self.n_features, str):
             check_choice("n_features", self.n_features, ("auto",))
-            return N_FEATURES[1] if n_columns > FEW_COLUMNS and n_windows <= STREAMED else N_FEATURES[0]
+            wanted = N_FEATURES[1] if n_columns > FEW_COLUMNS and n_windows <= STREAMED else N_FEATURES[0]
+            return min(wanted, max(n_windows, FEWEST_FEATURES))
         return check_integer("n_features", self.n_features, 1, MOST_FEATURES)
 
     def _bandwidths(self) -> list[float]:

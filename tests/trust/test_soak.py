@@ -37,7 +37,7 @@ def from_benchmarks(name: str) -> ModuleType:
 
 systems, way, soak, report = (from_benchmarks(f"soak{name}") for name in ("_systems", "_way", "", "_report"))
 
-# Seeds that went wrong once, or that stand for their kind. Limits of time are a third of those of the campaign.
+# Seeds that went wrong once, or that stand for their kind. Limits of time are those of the campaign.
 SEEDS = (
     4,  # four states in 199 pairs of one column, a memory map
     9,  # eight wells in 120 trajectories of 1 to 37 frames, a repeated column, DataFrames
@@ -52,7 +52,7 @@ SEEDS = (
     163,  # outliers, two states too many: 15 s were not enough
     166,  # overlapping states, one in a single trajectory, columns from 1e-6 to 1e6: 15 s were not enough
 )
-PATIENCE = 1.0 / 3.0
+PATIENCE = 1.0
 
 
 @pytest.fixture(scope="module", autouse=True)
