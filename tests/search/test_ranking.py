@@ -113,13 +113,6 @@ def test_a_more_metastable_one_has_a_place_of_its_own(problem):
 class TestWhatIsSaid:
     """Rivals are told from the winner by what their rules do to frames, however many windows each has seen."""
 
-    @pytest.fixture
-    def rules(self, problem, monkeypatch):
-        monkeypatch.setattr(
-            "m3c_md.search.selection.compared_states",
-            lambda problem, c: np.arange(60) % 3 if c.start == "same" else c.states,
-        )
-
     def told(self, problem, monkeypatch, ask, *others, **more):
         states = {"winner": np.arange(60) // 20, "same": np.arange(60) // 20, "other": np.arange(60) % 3}
         monkeypatch.setattr("m3c_md.search.selection.compared_states", lambda problem, c: states[c.start])
