@@ -21,6 +21,7 @@ from m3c_md.optimize.labels import balanced_labels, class_bounds
 from m3c_md.optimize.least_squares import least_squares_rule, second_moments
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
 from m3c_md.search.bandwidth_choice import widest_first
+from m3c_md.search.compression import compressed, compressed_rule, expanded_rule, principal_directions
 from m3c_md.search.failures import Failure, all_failed, excused, failed_starts
 from m3c_md.search.journal import Journal, NoJournal
 from m3c_md.search.local_search import LocalOptimum, SearchSettings, local_search
@@ -70,7 +71,7 @@ TRIAL_GAP = 1e-2
 SINGLE_PRECISION_GAP = 5e-5
 TRIAL_ITERATIONS = 12
 # Where all features are in memory, a winner is brought to this gap or the one asked for, whichever is smaller.
-IN_MEMORY_GAP = 1e-4
+IN_MEMORY_GAP = 1e-3
 # Where no more than this share of some trials keep their states, others that promise less are not tried.
 MOSTLY_LOST = 0.25
 # Candidates that may lose a state at full accuracy before it is taken that all of them would.
@@ -442,13 +443,17 @@ def _optimise_bandwidth(
         precision = np.float32 if gap >= SINGLE_PRECISION_GAP else np.float64
         feature_map = problem.feature_map(bandwidth)
         blocks = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, precision)
+        directions = principal_directions(blocks) if gap >= TRIAL_GAP else None
+        searched = blocks if directions is None else compressed(blocks, directions)
         for trial in trials:
             with excused(failures, bandwidth, trial.start, *trial.twins):
                 settings = trial.settings(problem.settings)
                 limit = min(settings.max_iterations, TRIAL_ITERATIONS) if gap >= TRIAL_GAP else None
-                fitted = _fitted(blocks, settings)
-                labels = _balanced_start(fitted, trial, len(chosen), settings)
+                fitted = _fitted(searched, settings)
+                labels = _balanced_start(_fitted(blocks, settings), trial, len(chosen), settings)
                 rule = trial.rule
+                if rule is not None and directions is not None:
+                    rule = compressed_rule(rule, directions)
                 if rule is None:
                     classes = class_sums(fitted, labels, settings.n_states)
                     rule = least_squares_rule(second_moments(fitted), classes, settings.regularization)
@@ -456,6 +461,8 @@ def _optimise_bandwidth(
                 optimum = local_search(
                     fitted, labels, settings, start=rule, gap=gap, max_iterations=limit, give_up=quick
                 )
+                if directions is not None:
+                    optimum = replace(optimum, rule=expanded_rule(optimum.rule, directions))
                 candidate = judge(problem, trial.start, bandwidth, blocks, optimum, selection, chosen, settings)
                 candidates += [replace(candidate, start=name) for name in (trial.start, *trial.twins)]
     return candidates, failures
@@ -492,7 +499,7 @@ def _polish(problem: SearchProblem, candidate: Candidate, options: SearchOptions
         return polish_on_all_data(
             problem, everything, candidate, selection, gap, n_sample, lambda looks: report(1.0 - 0.1 * 0.5**looks)
         )
-    gap = min(gap, IN_MEMORY_GAP)
+    gap = gap if candidate.held else min(gap, IN_MEMORY_GAP)
     # A rule for labels that are held is no better for more windows than the last sample has.
     n_windows = min(problem.data.n_windows, STREAMED) if problem.everything is not None else problem.data.n_windows
     whole = candidate.n_windows == n_windows

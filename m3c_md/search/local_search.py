@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from m3c_md.optimize.blocks import Blocks, Rule, all_label_costs
 from m3c_md.optimize.labels import balanced_labels, class_bounds
-from m3c_md.optimize.large_margin import relative_gap, solve_large_margin
+from m3c_md.optimize.large_margin import MAX_PASSES, relative_gap, solve_large_margin
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
@@ -32,6 +32,9 @@ DRIFTING_ROUNDS = 3
 DRIFTED = 1.4
 # Share of the labels that may still change where a trial ends: they cost next to nothing either way.
 TRIAL_CHANGES = 1e-3
+# Newton steps on labels that are about to change, or in a trial: a state that is being lost, or an objective near zero,
+# may ask for hundreds, and the next round begins where they end.
+HASTY_PASSES = 10
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,7 @@ def local_search(
     accuracy = gap if settings.hold_labels else max(gap, COARSEST_GAP)
     trace: list[float] = []
     iteration = n_empty = n_worse = 0
+    hasty = trial or not settings.hold_labels
     least = before = np.inf
     while True:
         iteration += 1
@@ -175,6 +179,7 @@ def local_search(
             tolerance=accuracy,
             start=rule,
             smoothing=smoothing,
+            max_passes=HASTY_PASSES if hasty else MAX_PASSES,
         )
         rule = solved.rule
         if settings.hold_labels:
@@ -194,14 +199,15 @@ def local_search(
         trace += [solved.objective, settings.penalty(rule) + assigned.cost]
         still = n_changed <= tolerance
         # Labels that stand still at an accuracy that the solver cannot improve are as good as it gets.
-        if (still and (solved.gap <= gap or not solved.converged)) or iteration == limit or lost:
+        as_good_as_it_gets = solved.gap <= gap or (not solved.converged and (trial or not hasty))
+        if (still and as_good_as_it_gets) or iteration == limit or lost:
             converged = still and solved.gap <= gap
             value, bound = solved.objective, solved.lower_bound
             return LocalOptimum(rule, labels, value, bound, iteration, converged, tuple(trace), lost)
-        labels = assigned.labels
+        labels, hasty = assigned.labels, trial or not still
         share = n_changed / len(labels)
         # A trial need not be accurate before its labels are about to stand still.
-        accuracy = max(gap, min(COARSEST_GAP, share) if trial else min(0.5 * share, 0.3 * accuracy))
+        accuracy = max(gap, min(COARSEST_GAP, share) if trial else min(0.5 * share, accuracy))
         # A kink that has just moved needs a wider smoothing than the one that finished the last problem.
         smoothing = min(WARM_SMOOTHING, max(solved.smoothing, share))
 
