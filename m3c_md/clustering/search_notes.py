@@ -18,10 +18,8 @@ from m3c_md.exceptions import (
 from m3c_md.search.failures import Failure, failed_starts
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.problem import SearchProblem
-from m3c_md.search.selection import Candidate, close_rival, set_aside
-
-# A rival decomposition whose score is within this share of the winner's is worth a warning.
-CLOSE_SCORE = 0.02
+from m3c_md.search.rivals import close_rival, set_aside
+from m3c_md.search.selection import Candidate
 
 
 def search_notes(
@@ -61,7 +59,13 @@ def _doubts(winner: Candidate, asked: SearchSettings, lagtime: int) -> list[Note
         notes.append((message, RareStateWarning))
     if winner.held or (winner.least_share is not None and winner.least_share > asked.balance[0]):
         notes.append((_lost_states(winner, asked, lagtime), OverlappingStatesWarning))
-    if not winner.optimum.converged:
+    if not winner.optimum.converged and winner.held:
+        message = (
+            f"the rule for the labels of the start was left at a gap of {winner.optimum.gap:.1e}; that matters little "
+            "where labels are given; for a smaller gap raise regularization"
+        )
+        notes.append((message, ConvergenceWarning))
+    elif not winner.optimum.converged:
         message = (
             f"the local search stopped after {winner.optimum.iterations} rounds, with labels still changing or a gap "
             f"of {winner.optimum.gap:.1e}; raise max_iterations or tolerance"
@@ -87,12 +91,12 @@ def _rivals(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Not
     """Name a clearly different decomposition that is as good as the winner, or that was set aside."""
     winner = candidates[0]
     notes: list[Note] = []
-    rival = close_rival(problem, candidates, CLOSE_SCORE)
+    rival = close_rival(problem, candidates)
     if rival is not None:
         message = (
-            f"a clearly different decomposition (start {rival.start!r}, bandwidth {rival.bandwidth:.3g}) is as good: "
-            f"score {rival.score:.3g} against {winner.score:.3g}{_quality(rival, winner)}; compare them with "
-            "model.candidates and model.alternative"
+            f"a clearly different decomposition (start {rival.start!r}, bandwidth {rival.bandwidth:.3g}) is as good "
+            f"within the errors: score {rival.score:.3g} against {winner.score:.3g}{_quality(rival, winner)}; compare "
+            "them with model.candidates and model.alternative"
         )
         notes.append((message, AmbiguousSolutionWarning))
     other = set_aside(problem, candidates)

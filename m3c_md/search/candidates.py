@@ -444,7 +444,7 @@ def _optimise_bandwidth(
         feature_map = problem.feature_map(bandwidth)
         blocks = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, precision)
         directions = principal_directions(blocks) if gap >= TRIAL_GAP else None
-        searched = blocks if directions is None else compressed(blocks, directions)
+        searched: Blocks = blocks if directions is None else compressed(blocks, directions)
         for trial in trials:
             with excused(failures, bandwidth, trial.start, *trial.twins):
                 settings = trial.settings(problem.settings)
@@ -468,7 +468,7 @@ def _optimise_bandwidth(
     return candidates, failures
 
 
-def _fitted(blocks: FeatureBlocks, settings: SearchSettings) -> Blocks:
+def _fitted(blocks: Blocks, settings: SearchSettings) -> Blocks:
     """What rules are fitted to: windows, or single frames where labels are those of frames and stay.
 
     A window may leave its state, and where most do, a rule fitted to windows would give states up. That is not wanted

@@ -35,6 +35,8 @@ TRIAL_CHANGES = 1e-3
 # Newton steps on labels that are about to change, or in a trial: a state that is being lost, or an objective near zero,
 # may ask for hundreds, and the next round begins where they end.
 HASTY_PASSES = 10
+# The same for a rule whose labels were given: their states overlap, or some have little left to tell them apart by.
+HELD_PASSES = 40
 
 
 @dataclass(frozen=True)
@@ -167,6 +169,7 @@ def local_search(
     trace: list[float] = []
     iteration = n_empty = n_worse = 0
     hasty = trial or not settings.hold_labels
+    most = HELD_PASSES if settings.hold_labels else MAX_PASSES
     least = before = np.inf
     while True:
         iteration += 1
@@ -179,7 +182,7 @@ def local_search(
             tolerance=accuracy,
             start=rule,
             smoothing=smoothing,
-            max_passes=HASTY_PASSES if hasty else MAX_PASSES,
+            max_passes=HASTY_PASSES if hasty else most,
         )
         rule = solved.rule
         if settings.hold_labels:

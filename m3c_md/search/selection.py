@@ -21,7 +21,7 @@ from m3c_md.optimize.window_loss import window_losses
 from m3c_md.search.local_search import LocalOptimum, SearchSettings
 from m3c_md.search.problem import SearchProblem
 from m3c_md.search.support import Support, metastability_of, part_transitions, support_of
-from m3c_md.search.windows import BLOCK_SIZE, FeatureBlocks, equally_spaced
+from m3c_md.search.windows import BLOCK_SIZE, FeatureBlocks
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
@@ -43,10 +43,6 @@ LARGER_ERROR = 2.0
 # Every window costs 1 under the rule that gives all states the same score. A rule that costs as much has learned
 # nothing, whatever its states are.
 NOTHING_LEARNED = 0.98
-# A state with fewer windows than this in the sample that a candidate met is not worth a word.
-TELLING_WINDOWS = 10
-# Windows on which candidates that were fitted to different samples are compared.
-COMPARED_WINDOWS = 2000
 
 
 class Standing(IntEnum):
@@ -296,55 +292,6 @@ def _same_solution(a: Candidate, b: Candidate) -> bool:
 def same_decomposition(a: Candidate, b: Candidate) -> bool:
     """Whether two candidates on the same windows divide them into the same states."""
     return same_states(a.optimum.labels, b.optimum.labels, SAME_DECOMPOSITION)
-
-
-def compared_states(problem: SearchProblem, candidate: Candidate) -> IntArray:
-    """States that a candidate's rule gives to a sample of frames, the same for all candidates."""
-    chosen = problem.data.windows[0, equally_spaced(problem.data.n_windows, COMPARED_WINDOWS)]
-    features = problem.feature_map(candidate.bandwidth)(problem.data.frames[chosen], np.float32)
-    return np.asarray(candidate.optimum.rule.scores(features).argmax(axis=0), dtype=np.intp)
-
-
-def close_rival(problem: SearchProblem, candidates: Sequence[Candidate], share: float) -> Candidate | None:
-    """Best candidate of another decomposition whose score is within ``share`` of the winner's, or lower.
-
-    Only those that met as many windows as the finalists did are asked, and that may win.
-    """
-    winner = candidates[0]
-    furthest = max((c.n_windows for c in candidates[1:] if c.fate == "finalist"), default=0)
-    near = [
-        c
-        for c in candidates[1:]
-        if c.n_windows >= furthest > 0
-        and c.fate.startswith(("finalist", "dropped"))
-        and c.held == winner.held
-        and c.score <= (1.0 + share) * winner.score
-        and not c.support.error > LARGEST_ERROR
-    ]
-    return next((c for c in sorted(near, key=lambda c: c.score) if _differs(problem, winner, c)), None)
-
-
-def set_aside(problem: SearchProblem, candidates: Sequence[Candidate]) -> Candidate | None:
-    """Most metastable candidate that did not win because its states rest on too little of the data.
-
-    None unless it is more metastable than the winner beyond the winner's error.
-    """
-    winner = candidates[0]
-    others = [
-        c
-        for c in candidates[1:]
-        if c.metastability > winner.highest
-        and c.support.error > LARGEST_ERROR
-        and c.populations.min() * c.n_windows >= TELLING_WINDOWS
-        and c.may_win(problem.settings, problem.n_windows)
-    ]
-    best = max(others, key=lambda c: c.metastability, default=None)
-    return best if best is not None and _differs(problem, winner, best) else None
-
-
-def _differs(problem: SearchProblem, winner: Candidate, other: Candidate) -> bool:
-    """Whether two rules give frames clearly different states."""
-    return not same_states(compared_states(problem, winner), compared_states(problem, other), SAME_DECOMPOSITION)
 
 
 def nothing_left(ended: Sequence[Candidate], settings: SearchSettings) -> str:

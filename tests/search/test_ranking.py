@@ -7,15 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from m3c_md.search.rivals import close_rival, set_aside
 from m3c_md.search.selection import (
     INTERVAL,
     LARGER_ERROR,
     LARGEST_ERROR,
     choose,
-    close_rival,
     ranked,
     same_decomposition,
-    set_aside,
 )
 from tests.search._data import candidate, problem_of, switching
 
@@ -113,29 +112,35 @@ def test_a_more_metastable_one_has_a_place_of_its_own(problem):
 class TestWhatIsSaid:
     """Rivals are told from the winner by what their rules do to frames, however many windows each has seen."""
 
-    def told(self, problem, monkeypatch, ask, *others, **more):
+    def told(self, problem, monkeypatch, ask, *others, excess=0.0):
+        """Start of what is told, where the other costs ``excess`` more than the winner, give or take 0.01 a part."""
         states = {"winner": np.arange(60) // 20, "same": np.arange(60) // 20, "other": np.arange(60) % 3}
-        monkeypatch.setattr("m3c_md.search.selection.compared_states", lambda problem, c: states[c.start])
+        noise = 0.01 * np.tile([1.0, -1.0], 5)
+        losses = {"winner": np.full(10, 0.01), "other": 0.01 + 0.1 * excess + noise}
+        monkeypatch.setattr("m3c_md.search.rivals.compared_states", lambda problem, c: states[c.start])
+        monkeypatch.setattr("m3c_md.search.rivals.part_losses", lambda problem, c: losses[c.start])
         winner = replace(candidate("winner", 1.0, 0.1), fate="winner", n_windows=20_000)
-        found = ask(problem, [winner, *others], **more)
+        found = ask(problem, [winner, *others])
         return None if found is None else found.start
 
-    def test_a_rival_is_another_decomposition_with_as_good_a_score(self, problem, monkeypatch):
-        rival = replace(candidate("other", 1.0, 0.101), fate="finalist")
+    def test_a_rival_is_another_decomposition_that_is_as_good_within_the_errors(self, problem, monkeypatch):
+        rival = replace(candidate("other", 1.0, 0.15), fate="finalist")
         same = replace(candidate("same", 2.0, 0.1), fate="finalist")
-        assert self.told(problem, monkeypatch, close_rival, same, rival, share=0.02) == "other"
-        assert self.told(problem, monkeypatch, close_rival, same, share=0.02) is None
-        worse = replace(rival, score=0.103)
-        assert self.told(problem, monkeypatch, close_rival, worse, share=0.02) is None
+        assert self.told(problem, monkeypatch, close_rival, same) is None
+        # The error of the sum of ten parts of ±0.01 is 0.033.
+        assert self.told(problem, monkeypatch, close_rival, same, rival, excess=0.06) == "other"
+        assert self.told(problem, monkeypatch, close_rival, same, rival, excess=0.07) is None
         lucky = replace(rival, support=replace(rival.support, error=0.9))
-        assert self.told(problem, monkeypatch, close_rival, lucky, share=0.02) is None
+        assert self.told(problem, monkeypatch, close_rival, lucky) is None
+        mixing = replace(rival, metastability=0.5 * rival.metastability)
+        assert self.told(problem, monkeypatch, close_rival, mixing) is None
 
     def test_scores_of_smaller_samples_are_not_compared(self, problem, monkeypatch):
         finalist = replace(candidate("same", 1.0, 0.1), fate="finalist", n_windows=20_000)
         early = replace(candidate("other", 1.0, 0.1), fate="dropped: score after 2000 windows", n_windows=2000)
-        assert self.told(problem, monkeypatch, close_rival, finalist, early, share=0.02) is None
+        assert self.told(problem, monkeypatch, close_rival, finalist, early) is None
         late = replace(early, n_windows=20_000)
-        assert self.told(problem, monkeypatch, close_rival, finalist, late, share=0.02) == "other"
+        assert self.told(problem, monkeypatch, close_rival, finalist, late) == "other"
 
     def test_what_was_set_aside_is_more_metastable_and_rests_on_little(self, problem, monkeypatch):
         lucky = replace(candidate("other", 1.0, 0.05, quality=2.9, error=0.9), fate="dropped: score after 597 windows")

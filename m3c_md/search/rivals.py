@@ -1,0 +1,103 @@
+"""Rivals of the winner: other decompositions that the data do not rule out, or that rest on too little of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from m3c_md.matching import same_states
+from m3c_md.optimize.blocks import all_label_costs
+from m3c_md.search.problem import SearchProblem
+from m3c_md.search.selection import (
+    INTERVAL,
+    LARGEST_ERROR,
+    SAME_DECOMPOSITION,
+    Candidate,
+    clearly_above,
+)
+from m3c_md.search.windows import FeatureBlocks, equally_spaced
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.intp]
+
+# Windows on which candidates that were fitted to different samples are compared.
+COMPARED_WINDOWS = 2000
+# A state with fewer windows than this in the sample that a candidate met is not worth a word.
+TELLING_WINDOWS = 10
+
+
+def close_rival(problem: SearchProblem, candidates: Sequence[Candidate]) -> Candidate | None:
+    """Return the best candidate of another decomposition that the data do not tell from the winner, if there is one.
+
+    Neither its loss nor its metastability is worse by more than two standard errors of the difference, over
+    independent parts of the data. Only those that met as many windows as the finalists did are asked, and that may win.
+    """
+    winner = candidates[0]
+    furthest = max((c.n_windows for c in candidates[1:] if c.fate == "finalist"), default=0)
+    near = [
+        c
+        for c in candidates[1:]
+        if c.n_windows >= furthest > 0
+        and c.fate.startswith(("finalist", "dropped"))
+        and c.held == winner.held
+        and not c.support.error > LARGEST_ERROR
+        and not clearly_above(winner, c)
+    ]
+    others = (c for c in sorted(near, key=lambda c: c.score) if differ(problem, winner, c))
+    return next((c for c in others if c.held or not clearly_costlier(problem, c, winner)), None)
+
+
+def clearly_costlier(problem: SearchProblem, one: Candidate, other: Candidate) -> bool:
+    """Whether one candidate's loss and regulariser exceed another's by more than chance explains.
+
+    What chance explains is two standard errors of the difference over independent parts of the data.
+    """
+    excess = part_losses(problem, one) - part_losses(problem, other)
+    error = np.sqrt(len(excess)) * excess.std(ddof=1) if len(excess) > 1 else np.inf
+    penalty = problem.settings.penalty(one.optimum.rule) - problem.settings.penalty(other.optimum.rule)
+    return bool(excess.sum() + penalty > INTERVAL * error)
+
+
+def part_losses(problem: SearchProblem, candidate: Candidate) -> FloatArray:
+    """Return what each part of a sample, the same for all candidates, adds to the classes' mean loss."""
+    chosen = equally_spaced(problem.data.n_windows, COMPARED_WINDOWS)
+    feature_map = problem.feature_map(candidate.bandwidth)
+    blocks = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, np.float32)
+    costs = all_label_costs(blocks, candidate.optimum.rule)
+    labels = costs.argmin(axis=1)
+    mass = np.bincount(labels, weights=blocks.weights, minlength=problem.settings.n_states)
+    losses = costs.min(axis=1) / mass[labels] / np.count_nonzero(mass)
+    _, parts = np.unique(problem.data.parts[chosen], return_inverse=True)
+    return np.bincount(parts, weights=losses).astype(np.float64)
+
+
+def set_aside(problem: SearchProblem, candidates: Sequence[Candidate]) -> Candidate | None:
+    """Return the most metastable candidate that did not win because its states rest on too little of the data.
+
+    None unless it is more metastable than the winner beyond the winner's error.
+    """
+    winner = candidates[0]
+    others = [
+        c
+        for c in candidates[1:]
+        if c.metastability > winner.highest
+        and c.support.error > LARGEST_ERROR
+        and c.populations.min() * c.n_windows >= TELLING_WINDOWS
+        and c.may_win(problem.settings, problem.n_windows)
+    ]
+    best = max(others, key=lambda c: c.metastability, default=None)
+    return best if best is not None and differ(problem, winner, best) else None
+
+
+def differ(problem: SearchProblem, one: Candidate, other: Candidate) -> bool:
+    """Whether two rules give frames clearly different states."""
+    return not same_states(compared_states(problem, one), compared_states(problem, other), SAME_DECOMPOSITION)
+
+
+def compared_states(problem: SearchProblem, candidate: Candidate) -> IntArray:
+    """States that a candidate's rule gives to a sample of frames, the same for all candidates."""
+    chosen = problem.data.windows[0, equally_spaced(problem.data.n_windows, COMPARED_WINDOWS)]
+    features = problem.feature_map(candidate.bandwidth)(problem.data.frames[chosen], np.float32)
+    return np.asarray(candidate.optimum.rule.scores(features).argmax(axis=0), dtype=np.intp)
