@@ -40,9 +40,6 @@ FLATNESS = 0.2
 MAX_LINE_STEPS = 30
 # Steps after which a problem is left as it is.
 MAX_PASSES = 500
-# First width of the smoothing where the start is so poor that no bound above zero comes with it: near such a start most
-# windows are beyond a narrow smoothing, and steps that see few of them are short.
-WIDE_SMOOTHING = 0.3
 # Share of the largest diagonal entry that a ridge may grow to before a matrix is given up, and what to do then.
 LARGEST_RIDGE = 1e6
 REMEDY = "raise regularization, use another bandwidth, or look for extreme values in the features"
@@ -152,9 +149,6 @@ def solve_large_margin(
             best_rule, best = rule, objective
         dual = dual.improved_by(feasible_dual(sums, classes, bias=bias), regularization)
         lower_bound = dual.value(regularization)
-        if passes == 1 and lower_bound <= 0.0 and smoothing < WIDE_SMOOTHING:
-            smoothing = WIDE_SMOOTHING
-            sums = pass_sums(blocks, labels, rule, smoothing, scores)
         trace.append((passes, smoothing, best, lower_bound))
         if relative_gap(best, lower_bound) <= tolerance or passes >= max_passes or smoothing < SMALLEST_SMOOTHING:
             break

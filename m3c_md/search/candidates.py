@@ -24,7 +24,13 @@ from m3c_md.search.bandwidth_choice import widest_first
 from m3c_md.search.compression import compressed, compressed_rule, expanded_rule, principal_directions
 from m3c_md.search.failures import Failure, all_failed, excused, failed_starts
 from m3c_md.search.journal import Journal, NoJournal
-from m3c_md.search.local_search import LocalOptimum, SearchSettings, local_search
+from m3c_md.search.local_search import (
+    LEAST_SQUARES_SMOOTHING,
+    WARM_SMOOTHING,
+    LocalOptimum,
+    SearchSettings,
+    local_search,
+)
 from m3c_md.search.polish import polish_on_all_data
 from m3c_md.search.problem import SearchProblem
 from m3c_md.search.rescue import TIGHTER_BALANCE, held_trials, outdone, tighter_trials
@@ -458,8 +464,17 @@ def _optimise_bandwidth(
                     classes = class_sums(fitted, labels, settings.n_states)
                     rule = least_squares_rule(second_moments(fitted), classes, settings.regularization)
                 quick = limit is not None
+                # A trial that has labels has not been optimised yet: its rule is that of least squares.
+                smoothing = WARM_SMOOTHING if trial.labels is None else LEAST_SQUARES_SMOOTHING
                 optimum = local_search(
-                    fitted, labels, settings, start=rule, gap=gap, max_iterations=limit, give_up=quick
+                    fitted,
+                    labels,
+                    settings,
+                    start=rule,
+                    smoothing=smoothing,
+                    gap=gap,
+                    max_iterations=limit,
+                    give_up=quick,
                 )
                 if directions is not None:
                     optimum = replace(optimum, rule=expanded_rule(optimum.rule, directions))

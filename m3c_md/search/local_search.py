@@ -16,8 +16,10 @@ IntArray = NDArray[np.intp]
 
 # Early rounds are solved to a gap of this much only: their labels are about to change anyway.
 COARSEST_GAP = 0.1
-# First width of the smoothing, without a rule to start from and with one.
+# First width of the smoothing: without a rule to start from, with that of least squares, and with one that was
+# optimised before. Near a poor rule most windows lie beyond a narrow smoothing, and steps that see few of them are short.
 COLD_SMOOTHING = 0.5
+LEAST_SQUARES_SMOOTHING = 0.3
 WARM_SMOOTHING = 0.03
 # How much rarer than asked for a state may be, where there is no other solution: a rule that finds a real but rare
 # state gives it less than the labels were forced to.
@@ -134,6 +136,7 @@ def local_search(
     settings: SearchSettings,
     *,
     start: Rule | None = None,
+    smoothing: float = WARM_SMOOTHING,
     gap: float = 1e-4,
     max_iterations: int | None = None,
     give_up: bool = False,
@@ -152,6 +155,8 @@ def local_search(
     settings : SearchSettings
     start : Rule, optional
         Warm start of the first large-margin problem.
+    smoothing : float
+        First width of the smoothing where there is a start; the better the start, the smaller.
     gap : float
         Relative duality gap at the end.
     max_iterations : int, optional
@@ -164,7 +169,7 @@ def local_search(
     trial = max_iterations is not None
     limit = settings.max_iterations if max_iterations is None else max_iterations
     tolerance = max(settings.tolerance, int(TRIAL_CHANGES * len(labels))) if trial else settings.tolerance
-    rule, smoothing = start, COLD_SMOOTHING if start is None else WARM_SMOOTHING
+    rule, smoothing = start, COLD_SMOOTHING if start is None else smoothing
     accuracy = gap if settings.hold_labels else max(gap, COARSEST_GAP)
     trace: list[float] = []
     iteration = n_empty = n_worse = 0

@@ -131,7 +131,7 @@ def test_whole_fits(way: Callable[[Callable[[], Any]], Any], start: str) -> None
     theirs = way(lambda: quick(2, starts=(start,), n_features=20).fit_fetch(frames))
     np.testing.assert_array_equal(ours.transform(frames), theirs.transform(frames))
     assert theirs.objective == pytest.approx(ours.objective, rel=1e-4)
-    assert theirs.gap <= 1e-4
+    assert theirs.gap <= 1e-3
 
 
 def test_numba_may_be_missing(monkeypatch: Patch) -> None:
