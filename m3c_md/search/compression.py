@@ -35,7 +35,10 @@ def principal_directions(blocks: Blocks) -> FloatArray | None:
     [[0.6], [0.8], [0.0]]
     """
     moments = sum(np.asarray(block.features.T @ block.features, dtype=np.float64) for block in blocks)
-    values, vectors = np.linalg.eigh(np.atleast_2d(moments))
+    try:
+        values, vectors = np.linalg.eigh(np.atleast_2d(moments))
+    except (np.linalg.LinAlgError, ArithmeticError, ValueError):  # a saving that cannot be had is no failure
+        return None
     n_left_out = int(np.count_nonzero(np.cumsum(np.maximum(values, 0.0)) <= LEFT_OUT * np.trace(moments)))
     return None if n_left_out < WORTH_IT * len(values) else np.ascontiguousarray(vectors[:, n_left_out:])
 

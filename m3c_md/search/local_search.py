@@ -17,7 +17,8 @@ IntArray = NDArray[np.intp]
 # Early rounds are solved to a gap of this much only: their labels are about to change anyway.
 COARSEST_GAP = 0.1
 # First width of the smoothing: without a rule to start from, with that of least squares, and with one that was
-# optimised before. Near a poor rule most windows lie beyond a narrow smoothing, and steps that see few of them are short.
+# optimised before. Near a poor rule most windows lie beyond a narrow smoothing, and steps that see few of them are
+# short.
 COLD_SMOOTHING = 0.5
 LEAST_SQUARES_SMOOTHING = 0.3
 WARM_SMOOTHING = 0.03

@@ -56,7 +56,7 @@ class TestObjective:
 
     def test_certificate(self, overlapping: np.ndarray, model: MMCModel) -> None:
         for fitted in (model, quick_mmc(3).fit_fetch(overlapping)):
-            assert 0.0 <= fitted.gap <= 1e-4
+            assert 0.0 <= fitted.gap <= 1e-3
             assert 0.0 < fitted.lower_bound <= fitted.objective
             assert fitted.gap == pytest.approx(1.0 - fitted.lower_bound / fitted.objective, rel=1e-6)
 
@@ -82,14 +82,14 @@ class TestObjective:
         x = three_wells.frames
         pairs = quick(3, starts=("kmeans",), reweight=False).fit_fetch((x, x))
         assert model.margin(x).min() > 0.0
-        assert pairs.objective == pytest.approx(model.objective, rel=2e-4)
+        assert pairs.objective == pytest.approx(model.objective, rel=1e-3)
         assert pairs.decision_function(x) == pytest.approx(model.decision_function(x), abs=0.02)
         assert np.array_equal(pairs.transform(x), model.transform(x))
 
     def test_doubled_frames_do_not_change_it(self, three_wells: Wells, model: MMCModel) -> None:
         x = three_wells.frames
         doubled = quick_mmc(3).fit_fetch([x, x])
-        assert doubled.objective == pytest.approx(model.objective, rel=2e-4)
+        assert doubled.objective == pytest.approx(model.objective, rel=1e-3)
 
 
 class TestBlindToTime:
@@ -134,7 +134,7 @@ class TestTwoClustersOfUnequalSize:
         block = WindowBlock(x, np.arange(100)[None], np.full(100, 0.01))
         result = solve_large_margin([block], labels, 2, 3e-3)
         assert result.converged
-        assert result.gap <= 1e-4
+        assert result.gap <= 1e-3
 
     def test_clusters_far_apart_are_found(self) -> None:
         x, states = hidden_markov_wells(200, 2, seed=5)
@@ -148,7 +148,7 @@ class TestSearch:
         model = MMC(2, random_state=0).fit_fetch(x)
         assert agreement(model.transform(x), states) > 0.98
         assert {"kmeans", "relaxation"} == set(model.candidates["start"])
-        assert model.gap <= 1e-4
+        assert model.gap <= 1e-3
 
     @pytest.mark.parametrize("start", ["kmeans", "kmedoids", "relaxation"])
     def test_every_start_that_looks_at_the_data_leads_there(self, start: str, three_wells: Wells) -> None:

@@ -583,7 +583,7 @@ class TestLinearSystems:
         monkeypatch.setattr("m3c_md.optimize.large_margin.cho_factor", stubborn)
         model = quick(2).fit_fetch(wells.frames)
         assert other_warnings(model) == []
-        assert model.gap <= 1e-4
+        assert model.gap <= 1e-3
         assert model.objective == pytest.approx(expected.objective, rel=1e-3)
 
     @pytest.mark.parametrize("entry", [np.nan, np.inf, -1.0, 0.0])
@@ -618,11 +618,11 @@ class TestLimits:
         assert str(caught[-1].message) in model.warnings
 
     def test_passes_of_the_large_margin_problem(self, wells: Wells, monkeypatch: Patch) -> None:
-        limited = partial(solve_large_margin, max_passes=1)
-        monkeypatch.setattr("m3c_md.search.local_search.solve_large_margin", limited)
+        for limit in ("HASTY_PASSES", "MAX_PASSES"):
+            monkeypatch.setattr(f"m3c_md.search.local_search.{limit}", 1)
         with pytest.warns(ConvergenceWarning, match=r"a gap of \d.*e-\d+; raise"):
             model = quick(2).fit_fetch(wells.frames)
-        assert model.gap > 1e-4
+        assert model.gap > 1e-3
 
     @pytest.mark.parametrize(
         ("make", "where", "words"),
