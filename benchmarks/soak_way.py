@@ -33,6 +33,7 @@ FAULTS = (
     r"^all \d+ frames are equal",
     r"^\d+ windows cannot populate \d+ states",
     r"^the columns span up to \S+, too extreme",
+    r"whole numbers from \d+ to \d+ in one dimension: that looks like a state trajectory",
 )
 REMEDY = re.compile(r"\b(ask|give|choose|use|try|lower|raise|remove|leave|set|add|check|change|supply|widen)\b", re.I)
 # Lumping needs a microstate in every state, and not every state has one of few.

@@ -67,7 +67,7 @@ class M3C(MarginEstimator):
         The local search ends when no more than this many labels change in a round (α_H of the paper).
     gap : float, default=0.01
         Largest relative duality gap of the rule for its labels, on all data. Up to 20,000 transition pairs it is 1e-3
-        or less in any case.
+        or less where that takes no more than a few steps.
     scale : "standard" or "none"
         Whether to divide each column by its standard deviation first.
     random_state : None, int or numpy.random.Generator

@@ -76,10 +76,12 @@ TRIAL_GAP = 1e-2
 # Down to this gap features in single precision will do: their rounding moves objectives by a millionth.
 SINGLE_PRECISION_GAP = 5e-5
 TRIAL_ITERATIONS = 12
-# Where all features are in memory, a winner is brought to this gap or the one asked for, whichever is smaller.
+# Where all features are in memory, this gap is wanted of a winner, or the one asked for, whichever is smaller.
 IN_MEMORY_GAP = 1e-3
 # Where no more than this share of some trials keep their states, others that promise less are not tried.
 MOSTLY_LOST = 0.25
+# Beyond this number of states trials become fewer in proportion.
+MANY_STATES = 3
 # Candidates that may lose a state at full accuracy before it is taken that all of them would.
 MOST_POLISHED = 3
 
@@ -202,7 +204,16 @@ class Search:
             return found
         swept = self._by_least_squares(sweep(problem, found, self.bandwidths))
         self._judged += swept
-        return found + self._tried(swept, MOST_SWEPT, "sweep", 0.5, 0.7)
+        return found + self._tried(swept, self._most_swept(found), "sweep", 0.5, 0.7)
+
+    def _most_swept(self, scouted: Sequence[Candidate]) -> int:
+        """Number of trials at the other bandwidths: the fewer, the more scouts have lost a state.
+
+        Fewer also where states are many and every trial is dear.
+        """
+        hope = sum(self._some_may_win([c]) for c in scouted) / len(scouted)
+        affordable = min(1.0, MANY_STATES / self.problem.settings.n_states)
+        return max(TRIALS_AT_ONCE, round(hope * affordable * MOST_SWEPT))
 
     def _tried(self, judged: Judged, most: int, stage: str, begin: float, end: float) -> list[Candidate]:
         """Optimise the trials that promise something, some at a time, until most of some lose a state."""
@@ -514,12 +525,12 @@ def _polish(problem: SearchProblem, candidate: Candidate, options: SearchOptions
         return polish_on_all_data(
             problem, everything, candidate, selection, gap, n_sample, lambda looks: report(1.0 - 0.1 * 0.5**looks)
         )
-    gap = gap if candidate.held else min(gap, IN_MEMORY_GAP)
+    wanted = gap if candidate.held else min(gap, IN_MEMORY_GAP)
     # A rule for labels that are held is no better for more windows than the last sample has.
     n_windows = min(problem.data.n_windows, STREAMED) if problem.everything is not None else problem.data.n_windows
     whole = candidate.n_windows == n_windows
-    if not (whole and candidate.optimum.converged and candidate.optimum.gap <= gap):
-        precision = np.float32 if gap >= SINGLE_PRECISION_GAP else np.float64
+    if not (whole and candidate.optimum.converged and candidate.optimum.gap <= wanted):
+        precision = np.float32 if wanted >= SINGLE_PRECISION_GAP else np.float64
         feature_map, chosen = (
             problem.feature_map(candidate.bandwidth),
             equally_spaced(problem.data.n_windows, n_windows),
@@ -529,6 +540,6 @@ def _polish(problem: SearchProblem, candidate: Candidate, options: SearchOptions
         rule, labels = candidate.optimum.rule, candidate.optimum.labels
         if not whole:
             labels = _balanced_start(fitted, Trial("", rule=rule), n_windows, settings)
-        optimum = local_search(fitted, labels, settings, start=rule, gap=gap, give_up=options.halving)
+        optimum = local_search(fitted, labels, settings, start=rule, gap=gap, wanted=wanted, give_up=options.halving)
         candidate = judge(problem, candidate.start, candidate.bandwidth, blocks, optimum, selection, chosen, settings)
     return replace(candidate, populations=frame_populations(problem, candidate))

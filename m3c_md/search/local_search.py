@@ -38,6 +38,8 @@ TRIAL_CHANGES = 1e-3
 # Newton steps on labels that are about to change, or in a trial: a state that is being lost, or an objective near zero,
 # may ask for hundreds, and the next round begins where they end.
 HASTY_PASSES = 10
+# The same for the way from the gap that was asked for to a smaller one that is wanted.
+EXTRA_PASSES = 30
 # The same for a rule whose labels were given: their states overlap, or some have little left to tell them apart by.
 HELD_PASSES = 40
 
@@ -139,6 +141,7 @@ def local_search(
     start: Rule | None = None,
     smoothing: float = WARM_SMOOTHING,
     gap: float = 1e-4,
+    wanted: float = np.inf,
     max_iterations: int | None = None,
     give_up: bool = False,
 ) -> LocalOptimum:
@@ -160,6 +163,8 @@ def local_search(
         First width of the smoothing where there is a start; the better the start, the smaller.
     gap : float
         Relative duality gap at the end.
+    wanted : float
+        A smaller gap, which labels are optimised with, and which the end has, too, unless that takes too long.
     max_iterations : int, optional
         Overrides that of ``settings`` for a candidate that is only being tried out, and that may end with a few labels
         still changing.
@@ -171,14 +176,15 @@ def local_search(
     limit = settings.max_iterations if max_iterations is None else max_iterations
     tolerance = max(settings.tolerance, int(TRIAL_CHANGES * len(labels))) if trial else settings.tolerance
     rule, smoothing = start, COLD_SMOOTHING if start is None else smoothing
-    accuracy = gap if settings.hold_labels else max(gap, COARSEST_GAP)
+    aim = min(gap, wanted)
+    accuracy = aim if settings.hold_labels else max(aim, COARSEST_GAP)
     trace: list[float] = []
     iteration = n_empty = n_worse = 0
     hasty = trial or not settings.hold_labels
-    most = HELD_PASSES if settings.hold_labels else MAX_PASSES
     least = before = np.inf
     while True:
         iteration += 1
+        patient = HELD_PASSES if settings.hold_labels else EXTRA_PASSES if aim < gap else MAX_PASSES
         solved = solve_large_margin(
             blocks,
             labels,
@@ -188,7 +194,7 @@ def local_search(
             tolerance=accuracy,
             start=rule,
             smoothing=smoothing,
-            max_passes=HASTY_PASSES if hasty else most,
+            max_passes=HASTY_PASSES if hasty else patient,
         )
         rule = solved.rule
         if settings.hold_labels:
@@ -208,15 +214,17 @@ def local_search(
         trace += [solved.objective, settings.penalty(rule) + assigned.cost]
         still = n_changed <= tolerance
         # Labels that stand still at an accuracy that the solver cannot improve are as good as it gets.
-        as_good_as_it_gets = solved.gap <= gap or (not solved.converged and (trial or not hasty))
-        if (still and as_good_as_it_gets) or iteration == limit or lost:
+        enough = solved.gap <= aim or (not hasty and solved.gap <= gap)
+        stuck = not solved.converged and (trial or (not hasty and aim == gap))
+        if (still and (enough or stuck)) or iteration == limit or lost:
             converged = still and solved.gap <= gap
             value, bound = solved.objective, solved.lower_bound
             return LocalOptimum(rule, labels, value, bound, iteration, converged, tuple(trace), lost)
+        aim = aim if hasty or not still else gap
         labels, hasty = assigned.labels, trial or not still
         share = n_changed / len(labels)
         # A trial need not be accurate before its labels are about to stand still.
-        accuracy = max(gap, min(COARSEST_GAP, share) if trial else min(0.5 * share, accuracy))
+        accuracy = max(aim, min(COARSEST_GAP, share) if trial else min(0.5 * share, accuracy))
         # A kink that has just moved needs a wider smoothing than the one that finished the last problem.
         smoothing = min(WARM_SMOOTHING, max(solved.smoothing, share))
 
