@@ -10,8 +10,8 @@ import pytest
 from m3c_md.matching import agreement
 from m3c_md.optimize.blocks import all_label_costs
 from m3c_md.optimize.labels import balanced_labels, class_bounds
-from m3c_md.optimize.large_margin import solve_large_margin
-from m3c_md.search.local_search import COARSEST_GAP, EMPTY_ROUNDS, local_search
+from m3c_md.optimize.large_margin import MAX_PASSES, solve_large_margin
+from m3c_md.search.local_search import COARSEST_GAP, EMPTY_ROUNDS, HASTY_PASSES, local_search
 from m3c_md.search.windows import FeatureBlocks
 from tests.search._data import problem_of, switching
 
@@ -182,6 +182,32 @@ class TestSettings:
         end = local_search(blocks, wells, problem.settings, gap=1e-15)  # more than floating point can give
         assert end.gap > 1e-15
         assert not end.converged
+
+    def test_a_smaller_gap_is_wanted_but_not_insisted_on(self, case, monkeypatch):
+        problem, blocks, wells = case
+        cheap = local_search(blocks, wells, problem.settings, gap=1e-2, wanted=1e-4)
+        assert cheap.converged
+        assert cheap.gap <= 1e-4
+        monkeypatch.setattr("m3c_md.search.local_search.EXTRA_PASSES", 2)
+        monkeypatch.setattr("m3c_md.search.local_search.HASTY_PASSES", 2)
+        settled = local_search(blocks, wells, problem.settings, gap=1e-2, wanted=1e-9)
+        assert settled.converged
+        assert 1e-9 < settled.gap <= 1e-2
+
+    def test_labels_that_move_are_not_worth_many_steps(self, case, monkeypatch):
+        problem, blocks, wells = case
+        asked = []
+
+        def spy(*args, **options):
+            asked.append(options["max_passes"])
+            return solve_large_margin(*args, **options)
+
+        monkeypatch.setattr("m3c_md.search.local_search.solve_large_margin", spy)
+        end = local_search(blocks, spoiled(wells, 0.4), problem.settings, gap=1e-8)
+        assert end.converged
+        assert end.gap <= 1e-8
+        assert asked[0] == HASTY_PASSES
+        assert asked[-1] == MAX_PASSES
 
     def test_an_empty_state_is_refused(self, case):
         problem, blocks, wells = case
