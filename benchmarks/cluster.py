@@ -32,11 +32,11 @@ from distributed import Client, LocalCluster
 from synthetic import dihedral_series
 
 from m3c_md import M3C
+from m3c_md.frames import cluster
+from m3c_md.frames.cluster import spread
+from m3c_md.frames.source import BLOCK_WINDOWS, FrameBlock, LocalSource, Source
 from m3c_md.optimize.streaming import StreamSums, add_up
-from m3c_md.search import cluster
-from m3c_md.search.cluster import spread
 from m3c_md.search.polish import look_at
-from m3c_md.search.source import BLOCK_WINDOWS, FrameBlock, LocalSource, Source
 
 N_ANGLES = 2
 SMOOTHING = 0.01

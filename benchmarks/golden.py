@@ -185,9 +185,7 @@ def differences(before: Any, after: Any, where: str = "") -> list[str]:
     """Name what differs."""
     if isinstance(before, dict) and isinstance(after, dict):
         names = [*before, *(name for name in after if name not in before)]
-        return [
-            line for name in names for line in differences(before.get(name), after.get(name), f"{where} / {name}")
-        ]
+        return [line for name in names for line in differences(before.get(name), after.get(name), f"{where} / {name}")]
     return [] if before == after else [f"{where}:\n  before {before}\n  after  {after}"]
 
 

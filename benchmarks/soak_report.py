@@ -100,17 +100,15 @@ def report(rows: dict[int, Row]) -> str:
     told = Counter(name for row in done for name in row.get("warnings", []))
     parts.append(_table(["warning", "systems"], told.most_common()))
 
-    whole = [row for row in fits if not row["deeptime failed"]]  # ratios to a pipeline that stopped say little
     head = ["frames", "search", "fits", "ratio: median", "90 %", "99 %", "worst", "its seed", "longest fit, CPU s"]
     cells = []
     for size in dict.fromkeys(_size({"frames": low}) for low, _ in SIZES):
-        of_size = [row for row in whole if _size(row) == size]
+        of_size = [row for row in fits if _size(row) == size]
         helped = [row for row in of_size if RESCUED & set(row["warnings"])]
         plain = [row for row in of_size if not RESCUED & set(row["warnings"])]
         for name, some in (("all", of_size), ("plain", plain), ("ended in rescue", helped)):
             cells.append([size, name, *_quantiles(some)])
-    cells.append(["all", "all", *_quantiles(whole)])
-    cells.append(["all", "deeptime ended early", *_quantiles([row for row in fits if row["deeptime failed"]])])
+    cells.append(["all", "all", *_quantiles(fits)])
     parts.append(_table(head, cells))
 
     head = ["kind", "both have labels", "M3C: median accuracy", "deeptime", "M3C better by 0.01", "worse by 0.01"]

@@ -39,10 +39,10 @@ import numpy as np
 from synthetic import dihedral_series
 
 from m3c_md import M3C
+from m3c_md.frames.source import LocalSource, SourceBlocks
 from m3c_md.matching import agreement
 from m3c_md.optimize.blocks import all_label_costs
 from m3c_md.search.local_search import SearchSettings, local_search
-from m3c_md.search.source import LocalSource, SourceBlocks
 from m3c_md.validation import metastability
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
@@ -321,8 +321,8 @@ PARTS = {
     "read, check and sample": ("_searched",),
     "cells and weights": ("prepare_problem",),
     "starts": ("_first_trials",),
-    "trials on samples": ("_optimise_bandwidth",),
-    "winner on all data": ("_polish",),
+    "trials on samples": ("optimise_bandwidth",),
+    "winner on all data": ("polish_winner",),
     "labels of all frames": ("transform",),
 }
 

@@ -5,7 +5,6 @@ Names are imported on first use, so that ``import m3c_md`` itself costs nothing.
 
 from __future__ import annotations
 
-import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +18,6 @@ if TYPE_CHECKING:
     from m3c_md.features.featurizer import DihedralFeaturizer
     from m3c_md.validation.comparison import compare
     from m3c_md.validation.scan import scan_states
-
-# An installation has the shipped molecular dynamics inside, a clone beside the package: m3c_md.data is found in both.
-if not os.path.isdir(os.path.join(__path__[0], "data")):
-    __path__.append(os.path.dirname(__path__[0]))
 
 __version__ = "0.1.0"
 __all__ = [

@@ -18,7 +18,7 @@ import pytest
 from numpy.typing import NDArray
 
 from m3c_md import M3C, M3CModel
-from m3c_md.clustering.face import StateModel
+from m3c_md.clustering.state_model import StateModel
 from m3c_md.exceptions import FewVisitsWarning
 
 # Modules whose series are too short for ten entries into every state, and which are about something else: there a
@@ -29,7 +29,7 @@ SHORT_SERIES = {
     "clustering/test_pcca_plus.py",
     "optimize/test_loops_as_python.py",
     *(f"plots/test_{name}.py" for name in ("decomposition", "search", "state_map")),
-    "search/test_cluster.py",
+    "frames/test_cluster.py",
     *(f"trust/test_{name}.py" for name in ("bad_fits", "interrupts", "other_users", "properties")),
     *(f"trust/test_{name}.py" for name in ("solver_failures", "warnings")),
 }

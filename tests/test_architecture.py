@@ -15,27 +15,29 @@ import m3c_md
 import m3c_md.data
 
 PACKAGE = Path(m3c_md.__file__).parent
-DATA = Path(m3c_md.data.__file__).parent  # beside the package in a clone, inside it in an installation
-MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "data" not in path.relative_to(PACKAGE).parts)
-MODULES += sorted(DATA.rglob("*.py"))
+DATA = m3c_md.data.SHIPPED
+MODULES = sorted(PACKAGE.rglob("*.py"))
 PROJECT = PACKAGE.parent / "pyproject.toml"
 
-# Room -> rooms that it may import besides itself. Data flows left to right; everybody may raise the package's errors.
+# Room -> rooms that it may import besides itself. Data flows left to right; everybody may raise the package's errors,
+# and name the types of its arrays.
 LEFT_OF: dict[str, set[str]] = {
     "exceptions": set(),
+    "arrays": set(),
     "disk": {"exceptions"},
     "inputs": {"exceptions"},
-    "coordinates": {"exceptions", "inputs"},
     "matching": {"exceptions"},
     "workers": set(),
     "systems": {"exceptions", "inputs", "matching"},
     "features": {"exceptions", "disk", "inputs", "workers"},
     "data": {"exceptions", "disk", "features"},
     "optimize": {"exceptions"},
-    "search": {"exceptions", "matching", "workers", "optimize"},
-    "clustering": {"exceptions", "disk", "inputs", "coordinates", "matching", "optimize", "search"},
+    "frames": {"exceptions", "optimize"},
+    "partitions": {"exceptions", "optimize", "frames"},
+    "search": {"exceptions", "matching", "workers", "optimize", "frames", "partitions"},
+    "clustering": {"exceptions", "disk", "inputs", "matching", "optimize", "frames", "partitions", "search"},
     "plots": {"exceptions", "inputs", "matching", "clustering"},
-    "validation": {"exceptions", "disk", "inputs", "coordinates", "matching", "workers", "clustering", "plots"},
+    "validation": {"exceptions", "disk", "inputs", "matching", "workers", "clustering", "plots"},
 }
 # The front doors see the whole house.
 FRONT_DOORS = {"__init__", "__main__", "cli"}
@@ -44,7 +46,7 @@ HEAVY = {"cvxpy", "ortools", "highspy", "scs", "clarabel", "matplotlib", "pandas
 
 
 def name_of(path: Path) -> str:
-    return f"data/{path.relative_to(DATA).as_posix()}" if DATA in path.parents else path.relative_to(PACKAGE).as_posix()
+    return path.relative_to(PACKAGE).as_posix()
 
 
 def room_of(path: Path) -> str:
@@ -52,18 +54,15 @@ def room_of(path: Path) -> str:
     return "systems" if top.startswith("systems") else top
 
 
-def imported(nodes: list[ast.stmt] | list[ast.AST], room: str) -> set[str]:
+def imported(nodes: list[ast.stmt] | list[ast.AST]) -> set[str]:
     """Absolute names of everything that some import statements bring in."""
     names: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            # The data lie in two places; siblings find each other in both.
-            sibling = room == "data" and node.level == 1
-            assert node.level == 0 or sibling, "imports are absolute, so that one can see where a name lives"
-            home = ".".join(filter(None, ["m3c_md.data" if sibling else "", node.module]))
-            names |= {f"{home}.{alias.name}" for alias in node.names}
+            assert node.level == 0, "imports are absolute, so that one can see where a name lives"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
     return names
 
 
@@ -90,14 +89,14 @@ class TestEveryModule:
         if room in FRONT_DOORS:
             return
         assert room in LEFT_OF, f"{name_of(path)} is in no room of the house; decide what it may import"
-        names = imported(list(ast.walk(ast.parse(path.read_text()))), room)
+        names = imported(list(ast.walk(ast.parse(path.read_text()))))
         own = {name.split(".")[1] for name in names if name.startswith("m3c_md.")}
         rooms = {"systems" if name.startswith("systems") else name for name in own}
-        assert rooms <= LEFT_OF[room] | {room}
+        assert rooms <= LEFT_OF[room] | {room, "arrays"}
 
     def test_loads_no_heavy_package_when_imported(self, path: Path) -> None:
         room = room_of(path)
-        names = imported(at_import_time(ast.parse(path.read_text())), room)
+        names = imported(at_import_time(ast.parse(path.read_text())))
         roots = {name.partition(".")[0] for name in names}
         assert not roots & HEAVY
         assert "mdtraj" not in roots or room == "features"
@@ -154,29 +153,27 @@ class TestFrontDoor:
 @pytest.mark.skipif(not PROJECT.exists(), reason="an installed package has no pyproject.toml beside it")
 class TestProject:
     def test_version_is_that_of_the_package(self) -> None:
-        assert m3c_md.__version__ == tomllib.loads(PROJECT.read_text())["project"]["version"]
+        assert tomllib.loads(PROJECT.read_text())["tool"]["setuptools"]["dynamic"]["version"] == {
+            "attr": "m3c_md.__version__"
+        }
+        assert f"version: {m3c_md.__version__}\n" in (PROJECT.parent / "CITATION.cff").read_text()
 
     def test_every_folder_of_code_is_installed(self) -> None:
         folders = {path.parent for path in MODULES if path.name == "__init__.py"}
-        names = {
-            ".".join(["m3c_md", "data", *folder.relative_to(DATA).parts])
-            if folder == DATA or DATA in folder.parents
-            else ".".join(folder.relative_to(PACKAGE.parent).parts)
-            for folder in folders
-        }
+        names = {".".join(folder.relative_to(PACKAGE.parent).parts) for folder in folders}
         setuptools = tomllib.loads(PROJECT.read_text())["tool"]["setuptools"]
-        assert sorted(setuptools["packages"]) == sorted(names)
+        assert sorted(setuptools["packages"]) == sorted([*names, "m3c_md.data.files"])
         # No module lies in a folder that is not a package.
         assert {path.parent for path in MODULES} == folders
-        places = {name: PROJECT.parent / place for name, place in setuptools["package-dir"].items()}
-        assert places == {"m3c_md.data": DATA}
+        assert setuptools["package-dir"] == {"m3c_md.data.files": "data"}
 
     def test_every_file_of_data_is_installed(self) -> None:
         patterns = tomllib.loads(PROJECT.read_text())["tool"]["setuptools"]["package-data"]
         files = {path for path in DATA.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
-        matched = {pattern: set(DATA.glob(pattern)) for pattern in patterns["m3c_md.data"]}
+        matched = {pattern: set(DATA.glob(pattern)) for pattern in patterns["m3c_md.data.files"]}
         assert [pattern for pattern, found in matched.items() if not found] == []
-        missed = files - set().union(*matched.values()) - set(MODULES)
-        assert sorted(name_of(path) for path in missed) == []
+        missed = files - set().union(*matched.values())
+        assert sorted(path.name for path in missed) == []
+        assert not list(DATA.rglob("*.py")), "code lives in the package"
         assert (PACKAGE / "py.typed").exists()
         assert "py.typed" in patterns["m3c_md"]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from m3c_md.clustering.face import StateModel
+    from m3c_md.clustering.state_model import StateModel
 
 # More columns than this are not named one by one.
 MOST_NAMED = 12

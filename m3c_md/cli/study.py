@@ -174,7 +174,7 @@ def run_scan(options: argparse.Namespace, console: Console) -> int:
 def _loaded(folder: OutputFolder, options: argparse.Namespace, console: Console) -> Trajectories:
     """Data on the command line, read when the settings are known to be good."""
     from m3c_md.clustering.checkpoint import check_checkpoint
-    from m3c_md.inputs import check_jobs
+    from m3c_md.inputs.settings import check_jobs
 
     check_jobs(options.jobs)
     check_checkpoint(options.checkpoint, options.seed)

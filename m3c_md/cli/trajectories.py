@@ -247,9 +247,9 @@ def load_trajectories(options: argparse.Namespace, settings: FeatureSettings | N
 
 
 def _from_arrays(files: list[Path], stride: int, *, fitted: bool) -> Trajectories:
-    from m3c_md.coordinates import check_coordinates
     from m3c_md.exceptions import InputError
-    from m3c_md.inputs import as_trajectory
+    from m3c_md.inputs.coordinates import check_coordinates
+    from m3c_md.inputs.trajectories import as_trajectory
 
     features = []
     for path in files:

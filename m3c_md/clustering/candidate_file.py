@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from m3c_md.clustering.model_file import Contents
+from m3c_md.clustering.archive import Contents
 from m3c_md.exceptions import ModelFileError
 from m3c_md.optimize.blocks import Rule
 from m3c_md.search.local_search import LocalOptimum

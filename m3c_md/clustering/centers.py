@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from m3c_md.clustering.face import StateModel, falling
-from m3c_md.clustering.model_file import LARGEST, Contents
+from m3c_md.arrays import FloatArray, IntArray
+from m3c_md.clustering.archive import LARGEST, Contents
+from m3c_md.clustering.state_model import StateModel, falling
 from m3c_md.exceptions import ModelFileError
-from m3c_md.search.coarse_graining import assign
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
+from m3c_md.partitions.nearest import assign
 
 # Frames further away than so many times the distance between centres have no nearest one that arithmetic could tell.
 MOST_SPREADS = 1e10

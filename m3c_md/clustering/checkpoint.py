@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from m3c_md.clustering.archive import read_contents, write_contents
 from m3c_md.clustering.candidate_file import candidates_of, contents_of
-from m3c_md.clustering.model_file import read_contents, write_contents
 from m3c_md.disk import checked_path
 from m3c_md.exceptions import InputError, ModelFileError
 from m3c_md.search.selection import Candidate

@@ -5,21 +5,20 @@ from __future__ import annotations
 from typing import Any, Self, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from m3c_md.arrays import FloatArray
+from m3c_md.clustering.archive import Contents
 from m3c_md.clustering.centers import CentersModel, ordered_states, stored_centers
-from m3c_md.clustering.face import StateEstimator
-from m3c_md.clustering.model_file import Contents
+from m3c_md.clustering.state_estimator import StateEstimator
 from m3c_md.clustering.training_data import check_distinct, clustering_notes, rare_state_notes, single_frames
 from m3c_md.clustering.visits import visits_of_windows
-from m3c_md.coordinates import check_coordinates
 from m3c_md.exceptions import ModelFileError
-from m3c_md.inputs import check_choice, check_integer, check_random_state, column_names
+from m3c_md.inputs.coordinates import check_coordinates
+from m3c_md.inputs.settings import check_choice, check_integer, check_random_state
+from m3c_md.inputs.trajectories import column_names
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
-from m3c_md.search.coarse_graining import k_medoids
+from m3c_md.partitions.k_medoids import k_medoids
 from m3c_md.search.problem import ColumnScale, column_scale
-
-FloatArray = NDArray[np.float64]
 
 
 class KMedoidsModel(CentersModel):

@@ -11,10 +11,9 @@ from deeptime.markov.msm import MarkovStateModel
 from numpy.typing import NDArray
 
 from m3c_md.exceptions import InputError
-from m3c_md.inputs import as_state_trajectories
+from m3c_md.inputs.state_trajectories import as_state_trajectories
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.integer]
+IntegerArray = NDArray[np.integer]
 
 
 class LumpedModel(PCCAModel):  # type: ignore[misc]
@@ -30,7 +29,7 @@ class LumpedModel(PCCAModel):  # type: ignore[misc]
         were judged by their centres. What is missing from 1 is lost by going through microstates.
     """
 
-    def __init__(self, msm: MarkovStateModel, states: IntArray, n_states: int, purity: float | None) -> None:
+    def __init__(self, msm: MarkovStateModel, states: IntegerArray, n_states: int, purity: float | None) -> None:
         memberships = np.eye(n_states)[states]
         stationary = np.asarray(msm.stationary_distribution)
         coarse = memberships.T @ stationary
@@ -47,7 +46,7 @@ class LumpedModel(PCCAModel):  # type: ignore[misc]
 
 
 def lump_microstates(
-    msm: MarkovStateModel, states: IntArray, n_states: int, *, purity: float | None = None
+    msm: MarkovStateModel, states: IntegerArray, n_states: int, *, purity: float | None = None
 ) -> LumpedModel:
     """Lump a Markov state model by the state of each of its microstates.
 
@@ -101,14 +100,14 @@ def n_microstates(msm: MarkovStateModel) -> int:
     return int(msm.n_states if msm.count_model is None else msm.count_model.n_states_full)
 
 
-def _symbols(msm: MarkovStateModel) -> IntArray:
+def _symbols(msm: MarkovStateModel) -> IntegerArray:
     """Numbers that the microstates of the MSM had before a connected set of them was chosen."""
     return np.arange(msm.n_states) if msm.count_model is None else np.asarray(msm.count_model.state_symbols)
 
 
 def states_of_microstates(
-    labels: Sequence[IntArray], dtrajs: Any, n_states: int, n_cells: int
-) -> tuple[IntArray, float]:
+    labels: Sequence[IntegerArray], dtrajs: Any, n_states: int, n_cells: int
+) -> tuple[IntegerArray, float]:
     """State that most frames of each of ``n_cells`` microstates have (-1 without frames), and the share of such frames.
 
     Examples

@@ -8,12 +8,13 @@ from typing import Any, Literal, get_args
 from m3c_md.clustering.margin_model import M3CModel
 from m3c_md.clustering.margin_search import PAPER_SETTINGS, MarginEstimator
 from m3c_md.clustering.training_data import Note, transition_pairs, with_windows
-from m3c_md.inputs import as_frame_arrays, check_flag, check_integer
+from m3c_md.frames.source import LocalSource
+from m3c_md.frames.windows import WindowSet
+from m3c_md.inputs.settings import check_flag, check_integer
+from m3c_md.inputs.trajectories import as_frame_arrays
 from m3c_md.optimize.feature_map import FeatureKind
 from m3c_md.search.problem import BandwidthStart, ColumnScale, SearchProblem, SharedStart
 from m3c_md.search.selection import Candidate, Selection
-from m3c_md.search.source import LocalSource
-from m3c_md.search.windows import WindowSet
 
 
 class M3C(MarginEstimator):

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from m3c_md.arrays import FloatArray
+from m3c_md.clustering.archive import LARGEST, Contents
 from m3c_md.clustering.candidate_file import candidates_of, contents_of
-from m3c_md.clustering.face import StateModel, falling
-from m3c_md.clustering.model_file import LARGEST, Contents
+from m3c_md.clustering.state_model import StateModel, falling
 from m3c_md.exceptions import InputError, ModelFileError
-from m3c_md.inputs import check_integer
+from m3c_md.inputs.settings import check_integer
 from m3c_md.optimize.blocks import Rule
 from m3c_md.optimize.feature_map import FourierMap
 from m3c_md.optimize.quick_states import quick_states
@@ -23,7 +24,6 @@ from m3c_md.search.selection import Candidate
 if TYPE_CHECKING:
     import pandas as pd
 
-FloatArray = NDArray[np.float64]
 
 # Frames further away than so many bandwidths have no state that arithmetic could tell.
 MOST_PERIODS = 1e10

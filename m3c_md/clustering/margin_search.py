@@ -10,17 +10,21 @@ import numpy as np
 from deeptime.util.callbacks import ProgressCallback
 from numpy.typing import NDArray
 
+from m3c_md.arrays import IntArray
 from m3c_md.clustering.checkpoint import CheckpointFolder, check_checkpoint
-from m3c_md.clustering.face import StateEstimator
 from m3c_md.clustering.margin_model import MarginModel
 from m3c_md.clustering.search_notes import search_notes
+from m3c_md.clustering.state_estimator import StateEstimator
 from m3c_md.clustering.training_data import Note, check_distinct, is_pair
 from m3c_md.clustering.visits import visits_of_source, visits_of_windows
-from m3c_md.coordinates import check_coordinates
 from m3c_md.exceptions import (
     InputError,
 )
-from m3c_md.inputs import (
+from m3c_md.frames.cluster import ClusterSource, check_client, current_client, is_dask, spread
+from m3c_md.frames.source import LocalSource, sample_windows
+from m3c_md.frames.windows import WindowSet, equally_spaced
+from m3c_md.inputs.coordinates import check_coordinates
+from m3c_md.inputs.settings import (
     check_choice,
     check_integer,
     check_jobs,
@@ -28,23 +32,19 @@ from m3c_md.inputs import (
     check_progress,
     check_random_state,
     check_range,
-    column_names,
-    is_list_of_arrays,
 )
+from m3c_md.inputs.trajectories import column_names, is_list_of_arrays
 from m3c_md.optimize.feature_map import FeatureKind
 from m3c_md.optimize.labels import check_shares, class_bounds
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
-from m3c_md.search.candidates import SEARCHED, STREAMED, Search, SearchOptions
-from m3c_md.search.cluster import ClusterSource, check_client, current_client, is_dask, spread
+from m3c_md.search.candidates import SEARCHED, STREAMED, Search
 from m3c_md.search.failures import Failure
 from m3c_md.search.journal import fingerprint
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.problem import ColumnScale, SearchProblem, default_bandwidths, prepare_problem
 from m3c_md.search.selection import Candidate, Selection
-from m3c_md.search.source import LocalSource, sample_windows
-from m3c_md.search.windows import WindowSet, equally_spaced
+from m3c_md.search.steps import SearchOptions
 
-IntArray = NDArray[np.intp]
 AnySource = LocalSource | ClusterSource
 
 # Random features by default, for few columns and for more: the kernel of many needs more of them.

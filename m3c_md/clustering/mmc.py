@@ -8,12 +8,12 @@ from typing import Any, Literal
 from m3c_md.clustering.margin_model import MMCModel
 from m3c_md.clustering.margin_search import PAPER_SETTINGS, MarginEstimator
 from m3c_md.clustering.training_data import Note, single_frames
-from m3c_md.inputs import as_frame_arrays
+from m3c_md.frames.source import LocalSource
+from m3c_md.frames.windows import WindowSet
+from m3c_md.inputs.trajectories import as_frame_arrays
 from m3c_md.optimize.feature_map import FeatureKind
 from m3c_md.search.problem import ColumnScale, SearchProblem
 from m3c_md.search.selection import Candidate, Selection
-from m3c_md.search.source import LocalSource
-from m3c_md.search.windows import WindowSet
 
 
 class MMC(MarginEstimator):

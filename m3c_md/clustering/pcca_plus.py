@@ -8,14 +8,13 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from deeptime.markov import PCCAModel, TransitionCountModel
 from deeptime.markov.msm import MarkovStateModel, MaximumLikelihoodMSM
-from numpy.typing import NDArray
 
+from m3c_md.arrays import FloatArray, IntArray
+from m3c_md.clustering.archive import Contents
 from m3c_md.clustering.centers import CentersModel, ordered_states, stored_centers
-from m3c_md.clustering.face import StateEstimator
-from m3c_md.clustering.model_file import Contents
+from m3c_md.clustering.state_estimator import StateEstimator
 from m3c_md.clustering.training_data import Note, clustering_notes, rare_state_notes, transition_pairs
 from m3c_md.clustering.visits import visits_of_windows
-from m3c_md.coordinates import check_coordinates
 from m3c_md.exceptions import (
     ConvergenceWarning,
     DegenerateSolutionError,
@@ -26,15 +25,17 @@ from m3c_md.exceptions import (
     NegativeMatrixWarning,
     SolverError,
 )
-from m3c_md.inputs import check_choice, check_integer, check_random_state, column_names
+from m3c_md.frames.windows import WindowSet
+from m3c_md.inputs.coordinates import check_coordinates
+from m3c_md.inputs.settings import check_choice, check_integer, check_random_state
+from m3c_md.inputs.trajectories import column_names
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
-from m3c_md.search.coarse_graining import Clustering, at_most_distinct, k_means, k_medoids
-from m3c_md.search.microstates import Microstates
+from m3c_md.partitions.k_means import k_means
+from m3c_md.partitions.k_medoids import k_medoids
+from m3c_md.partitions.microstates import Microstates
+from m3c_md.partitions.nearest import Clustering, at_most_distinct
 from m3c_md.search.problem import ColumnScale, column_scale
-from m3c_md.search.windows import WindowSet
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
 Discretization = Literal["k-means", "k-medoids"]
 
 # Entries of a coarse matrix below this are negative; above it they are rounding.

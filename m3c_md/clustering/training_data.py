@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import (
     ConvergenceWarning,
     InputError,
@@ -16,11 +16,11 @@ from m3c_md.exceptions import (
     ShortTrajectoryWarning,
     UnrelatedPairWarning,
 )
-from m3c_md.inputs import as_time_lagged_pair, as_trajectories, check_integer, long_enough
-from m3c_md.search.coarse_graining import Clustering, at_most_distinct
-from m3c_md.search.windows import WindowSet, windows_of_pairs, windows_of_trajectories
+from m3c_md.frames.windows import WindowSet, windows_of_pairs, windows_of_trajectories
+from m3c_md.inputs.settings import check_integer
+from m3c_md.inputs.trajectories import as_time_lagged_pair, as_trajectories, long_enough
+from m3c_md.partitions.nearest import Clustering, at_most_distinct
 
-FloatArray = NDArray[np.float64]
 Note = tuple[str, type[M3CWarning]]
 
 # A state with a smaller share of the frames is worth a warning, whatever the method.

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from m3c_md.clustering.model_file import Contents
+from m3c_md.clustering.archive import Contents
 from m3c_md.clustering.training_data import Note
 from m3c_md.exceptions import FewVisitsWarning, ModelFileError
-from m3c_md.search.source import FrameBlock, Source
-from m3c_md.search.windows import WindowSet
+from m3c_md.frames.source import FrameBlock, Source
+from m3c_md.frames.windows import WindowSet
 
 if TYPE_CHECKING:
     import pandas as pd
 
-IntArray = NDArray[np.int64]
+CountArray = NDArray[np.int64]
 
 # A rate from n events has a relative error of about 1 / sqrt(n): a third at this number.
 FEW_ENTRIES = 10
@@ -58,7 +58,7 @@ class VisitCounts:
         Number of all trajectories; 0 if it is not known.
     """
 
-    counts: IntArray
+    counts: CountArray
     n_trajectories: int
 
     def table(self) -> pd.DataFrame:
@@ -81,7 +81,7 @@ class VisitCounts:
         )
 
 
-def _maybe_missing(counts: IntArray) -> Any:
+def _maybe_missing(counts: CountArray) -> Any:
     import pandas as pd
 
     return pd.array([pd.NA if count == UNKNOWN else count for count in counts.tolist()], dtype="Int64")
@@ -151,8 +151,8 @@ class Stays(NamedTuple):
         Number of trajectories between the first and the last.
     """
 
-    sums: IntArray
-    ends: IntArray
+    sums: CountArray
+    ends: CountArray
     numbers: tuple[int, int]
     states: tuple[int, int]
     n_between: int

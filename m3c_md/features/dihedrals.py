@@ -14,7 +14,7 @@ from mdtraj.geometry import dihedral as md_dihedral
 from numpy.typing import NDArray
 
 from m3c_md.exceptions import InputError
-from m3c_md.inputs import check_choice
+from m3c_md.inputs.settings import check_choice
 
 Float32Array = NDArray[np.float32]
 

@@ -26,7 +26,7 @@ from m3c_md.features.reading import (
     warned_of,
 )
 from m3c_md.features.skeleton import find_skeleton
-from m3c_md.inputs import check_flag, check_integer, check_jobs, check_progress
+from m3c_md.inputs.settings import check_flag, check_integer, check_jobs, check_progress
 from m3c_md.workers import deaf_workers
 
 _DEFAULT_CHUNK = 10_000

@@ -5,32 +5,20 @@ A block may come from memory, from a re-read chunk or from a remote worker; only
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.exceptions import InputError
 from m3c_md.optimize.kernels import compiled
 from m3c_md.optimize.window_loss import (
-    SmoothedLine,
     label_costs,
-    label_tuples,
-    orthonormal_contrasts,
     smoothed_losses,
 )
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
-
-# Rows that may enter the Hessian of a whole pass: beyond this, more rows cost more than the better step saves. But with
-# fewer windows for each unknown than this, steps are ten times too long, and hundreds of passes may not be enough; and
-# the rows must fit into memory (a quarter of a gigabyte).
-MAX_HESSIAN_ROWS = 3000
-WINDOWS_PER_UNKNOWN = 2
-MAX_HESSIAN_ENTRIES = 3 * 10**7
 
 
 @dataclass(frozen=True)
@@ -128,7 +116,7 @@ def class_sums(blocks: Blocks, labels: IntArray, n_states: int) -> ClassSums:
     shares = np.zeros(n_states)
     features: FloatArray | None = None
     n_slices = 0
-    for block, own in _with_labels(blocks, labels):
+    for block, own in with_labels(blocks, labels):
         n_slices = len(block.windows)
         shares += np.bincount(own, weights=block.weights, minlength=n_states)
         part = times_features(frame_votes(block, own, n_states), block)
@@ -155,7 +143,7 @@ def distinct_frames(windows: IntArray) -> tuple[IntArray, IntArray]:
 def thinned(blocks: Blocks, labels: IntArray, stride: int) -> tuple[list[WindowBlock], IntArray]:
     """Every ``stride``-th window of each block as a problem of its own, with its labels."""
     sample, chosen = [], []
-    for block, own in _with_labels(blocks, labels):
+    for block, own in with_labels(blocks, labels):
         frames, windows = distinct_frames(block.windows[:, ::stride])
         sample.append(WindowBlock(block.features[frames], windows, block.weights[::stride]))
         chosen.append(own[::stride])
@@ -180,7 +168,7 @@ def pass_sums(
     known = frame_scores(blocks, rule) if scores is None else scores
     parts = [
         block_sums(block, own, values, smoothing)
-        for (block, own), values in zip(_with_labels(blocks, labels), known, strict=True)
+        for (block, own), values in zip(with_labels(blocks, labels), known, strict=True)
     ]
     return PassSums(
         loss=sum(part.loss for part in parts),
@@ -205,66 +193,6 @@ def frame_votes(block: WindowBlock, labels: IntArray, n_states: int) -> FloatArr
     return _frame_sums(block, np.broadcast_to(onehot, (len(block.windows), *onehot.shape)))
 
 
-class RiskAlongLine:
-    """Derivative of the smoothed risk along ``scores + length * change``, from scores alone: no feature is touched."""
-
-    def __init__(
-        self,
-        blocks: Blocks,
-        labels: IntArray,
-        scores: list[FloatArray],
-        change: list[FloatArray],
-        smoothing: float,
-    ) -> None:
-        self._parts: list[Callable[[float], float]] = [
-            _slope_along(block, own, values, moves, smoothing)
-            for (block, own), values, moves in zip(_with_labels(blocks, labels), scores, change, strict=True)
-        ]
-
-    def slope(self, length: float) -> float:
-        """Derivative at ``length``."""
-        return sum(part(length) for part in self._parts)
-
-
-def _slope_along(
-    block: WindowBlock, labels: IntArray, scores: FloatArray, change: FloatArray, smoothing: float
-) -> Callable[[float], float]:
-    """Derivative of the risk of one block as a function of the length."""
-    windows, weights = block.windows, block.weights
-    if compiled() is not None:
-        return _CompiledSlope(block, labels, scores, change, smoothing)
-    line = SmoothedLine(slice_scores(scores, windows), slice_scores(change, windows), labels, smoothing)
-    return lambda length: float(weights @ line.slopes(length))
-
-
-class _CompiledSlope:
-    """Derivative of the risk of one block; windows beyond the margin wherever the search has gone are left out."""
-
-    def __init__(
-        self, block: WindowBlock, labels: IntArray, scores: FloatArray, change: FloatArray, smoothing: float
-    ) -> None:
-        self._block, self._labels, self._smoothing = block, labels, smoothing
-        self._scores, self._change = scores, change
-        self._loops: Any = compiled()
-        self._reach = -1.0
-        self._active = np.empty(block.windows.shape[1], dtype=np.intp)
-        self._n_active = 0
-
-    def __call__(self, length: float) -> float:
-        block, labels, smoothing = self._block, self._labels, self._smoothing
-        if length > self._reach:
-            self._reach = length
-            self._n_active = self._loops.active_loop(
-                self._scores, self._change, length, block.windows, labels, smoothing, self._active
-            )
-        active = self._active[: self._n_active]
-        return float(
-            self._loops.slope_loop(
-                self._scores, self._change, length, block.windows, block.weights, labels, smoothing, active
-            )
-        )
-
-
 def all_label_costs(blocks: Blocks, rule: Rule) -> FloatArray:
     """c_n H_nk for all windows and labels, (n_windows, n_states): the costs of the label step."""
     return np.concatenate(
@@ -282,7 +210,7 @@ def block_label_costs(block: WindowBlock, scores: FloatArray) -> FloatArray:
     return costs
 
 
-def _with_labels(blocks: Blocks, labels: IntArray) -> Iterator[tuple[WindowBlock, IntArray]]:
+def with_labels(blocks: Blocks, labels: IntArray) -> Iterator[tuple[WindowBlock, IntArray]]:
     """Yield every block with its share of the labels, checking that the two have the same length."""
     done = 0
     for block in blocks:
@@ -341,71 +269,3 @@ def _frame_sums(block: WindowBlock, coefficients: FloatArray) -> FloatArray:
         for state, column in enumerate(part):
             totals[state] += np.bincount(frames, weights=column, minlength=n_frames)
     return totals
-
-
-def curvature(blocks: Blocks, sums: PassSums, n_states: int, smoothing: float) -> FloatArray:
-    """Generalised Hessian of the smoothed risk in contrast coordinates, (p, p), p = (n_states - 1)(n_features + 1).
-
-    Σ c_n J_nᵀ (I_S - 11ᵀ/|S|) J_n / μ over windows with supporting tuples S. It touches only the curved windows, and
-    only some of them, equally spaced, where they are many: Newton's method does not need more.
-    """
-    n_windows, n_members = sums.n_curved
-    stride = hessian_stride(n_windows, n_members, n_states * sums.gradient.shape[1])
-    total: FloatArray | None = None
-    for block, (windows, support) in zip(blocks, sums.kinks, strict=True):
-        rows = _curvature_rows(
-            block, np.ascontiguousarray(windows[::stride]), np.ascontiguousarray(support[::stride]), n_states
-        )
-        part = np.asarray(rows.T @ rows, dtype=np.float64)
-        total = part if total is None else total + part
-    if total is None:
-        raise InputError("no blocks: the problem has no data")
-    total *= stride / smoothing
-    return total
-
-
-def hessian_stride(n_windows: int, n_members: int, n_unknowns: int) -> int:
-    """Distance between the curved windows, with so many supporting tuples, that stand for all in the Hessian.
-
-    Examples
-    --------
-    >>> hessian_stride(10_000, 20_000, 100), hessian_stride(4000, 8000, 2000), hessian_stride(40_000, 80_000, 10_000)
-    (4, 1, 14)
-    """
-    n_rows = n_members - n_windows
-    stride = min(-(-n_rows // MAX_HESSIAN_ROWS), n_windows // (WINDOWS_PER_UNKNOWN * n_unknowns))
-    return max(1, stride, -(-n_rows * n_unknowns // MAX_HESSIAN_ENTRIES))
-
-
-def _curvature_rows(
-    block: WindowBlock, windows: IntArray, support: NDArray[np.bool_], n_states: int
-) -> NDArray[np.floating]:
-    """Matrix A with AᵀA = Σ c_n J_nᵀ (I_S - 11ᵀ/|S|) J_n.
-
-    Windows are grouped by |S|; an orthonormal basis of the contrasts among |S| tuples turns each window into |S| - 1
-    rows.
-    """
-    n_slices, n_features, n_contrasts = len(block.windows), block.features.shape[1], n_states - 1
-    loops = compiled()
-    if loops is not None:
-        rows = np.zeros((int(support.sum()) - len(support), n_contrasts, n_features + 1), block.features.dtype)
-        basis = orthonormal_contrasts(n_states)
-        loops.curvature_loop(block.features, block.windows, block.weights, windows, support, basis, rows)
-        return rows.reshape(len(rows), n_contrasts * (n_features + 1))
-    coordinates = orthonormal_contrasts(n_states)[label_tuples(n_slices, n_states)]
-    sizes = support.sum(axis=1)
-    matrix = np.zeros((int((sizes - 1).sum()), n_contrasts, n_features + 1))
-    done = 0
-    for size in np.unique(sizes):
-        chosen = np.flatnonzero(sizes == size)
-        tuples = np.nonzero(support[chosen])[1].reshape(-1, size)
-        factors = np.einsum("wtip,tr->iwrp", coordinates[tuples], orthonormal_contrasts(int(size)))
-        factors *= np.sqrt(block.weights[windows[chosen]])[None, :, None, None]
-        n_rows = len(chosen) * (size - 1)
-        rows = matrix[done : done + n_rows].reshape(len(chosen), size - 1, n_contrasts, n_features + 1)
-        for i in range(n_slices):
-            features = block.features[block.windows[i, windows[chosen]]]
-            rows[..., :n_features] += factors[i][..., None] * features[:, None, None, :]
-            rows[..., n_features] += factors[i]
-        done += n_rows
-    return matrix.reshape(len(matrix), n_contrasts * (n_features + 1))

@@ -11,11 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from m3c_md.arrays import FloatArray
 from m3c_md.optimize.blocks import ClassSums, PassSums
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-FloatArray = NDArray[np.float64]
+from m3c_md.arrays import FloatArray
+
 FeatureKind = Literal["orthogonal", "fourier"]
 
 

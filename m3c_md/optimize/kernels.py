@@ -10,12 +10,6 @@ import os
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
-
 # Set to 1 to do without numba, e.g. where compiled code is not allowed to be kept.
 SWITCH = "M3C_MD_NO_NUMBA"
 

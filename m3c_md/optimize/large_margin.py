@@ -9,28 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.exceptions import InputError, SolverError
-from m3c_md.optimize.blocks import (
-    Blocks,
-    ClassSums,
-    PassSums,
-    RiskAlongLine,
-    Rule,
-    class_sums,
-    curvature,
-    frame_scores,
-    pass_sums,
-    thinned,
-)
+from m3c_md.optimize.blocks import Blocks, ClassSums, PassSums, Rule, class_sums, frame_scores, pass_sums, thinned
 from m3c_md.optimize.certificate import constant_dual, feasible_dual
+from m3c_md.optimize.curvature import curvature
+from m3c_md.optimize.line_risk import RiskAlongLine
 from m3c_md.optimize.newton import affordable_iterations, conjugate_direction
 from m3c_md.optimize.window_loss import orthonormal_contrasts
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
 
 # Largest and smallest reduction of the smoothing's width at a time, and the width below which rounding rules.
 SHRINKAGE = (0.1, 0.5)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import InputError
 from m3c_md.optimize.blocks import Blocks, ClassSums, Rule
 from m3c_md.optimize.large_margin import solve_definite
-
-FloatArray = NDArray[np.float64]
 
 # Lead of the own state over each other one that least squares aims at: what the margin asks for, and a little more.
 TARGET_LEAD = 1.5

@@ -15,20 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from m3c_md.optimize.blocks import (
-    WINDOWS_PER_UNKNOWN,
-    Blocks,
-    PassSums,
-    Rule,
-    WindowBlock,
-    distinct_frames,
-    hessian_stride,
-)
+from m3c_md.arrays import FloatArray, IntArray
+from m3c_md.optimize.blocks import Blocks, PassSums, Rule, WindowBlock, distinct_frames
+from m3c_md.optimize.curvature import WINDOWS_PER_UNKNOWN, hessian_stride
 from m3c_md.optimize.kernels import compiled
 from m3c_md.optimize.window_loss import label_tuples
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
 Linear = Callable[[FloatArray], FloatArray]
 
 # Curved windows that stand for all where these are at least twice as many: so many, or `WINDOWS_PER_UNKNOWN`, and so

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from m3c_md.arrays import FloatArray
 from m3c_md.optimize.blocks import Rule
 from m3c_md.optimize.feature_map import FourierMap
 from m3c_md.optimize.kernels import compiled
-
-FloatArray = NDArray[np.float64]
 
 # Error of a feature, with a wide margin, as long as the angles whose cosines are taken are no larger than so many
 # turns: single precision knows them to a ten-thousandth.

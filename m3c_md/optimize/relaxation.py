@@ -24,14 +24,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import InputError, SolverError, solving
 from m3c_md.optimize.feature_map import gaussian_kernel
 
-FloatArray = NDArray[np.float64]
 Solver = Literal["SCS", "CLARABEL"]
-
 # Up to here the interior point method needs about a second; its time grows with the sixth power of the windows.
 _CLARABEL_WINDOWS = 40
 # Each further digit costs first-order SCS several times as much, the interior point method a few more steps.
@@ -117,7 +116,7 @@ def joint_gram(slices: Sequence[ArrayLike]) -> FloatArray:
     array([[1., 3.],
            [3., 9.]])
     """
-    total = _as_slices(slices).sum(axis=0)
+    total = as_slices(slices).sum(axis=0)
     return np.asarray(total @ total.T)
 
 
@@ -130,7 +129,7 @@ def joint_kernel(points: Sequence[ArrayLike], bandwidth: float) -> FloatArray:
     array([[4., 0.],
            [0., 4.]])
     """
-    stack = _as_slices(points)
+    stack = as_slices(points)
     total = np.sum([gaussian_kernel(one, other, bandwidth) for one in stack for other in stack], axis=0)
     return np.asarray(0.5 * (total + total.T))
 
@@ -146,7 +145,7 @@ def kernel_features(points: Sequence[ArrayLike], bandwidth: float) -> list[Float
     >>> float((first[0] @ second[0]).round(4))  # exp(-2²/2)
     0.1353
     """
-    stack = _as_slices(points)
+    stack = as_slices(points)
     everything = stack.reshape(-1, stack.shape[2])
     with solving(f"the eigenvectors of the kernel of {len(everything)} points", _EIGENVALUES):
         eigenvalues, vectors = np.linalg.eigh(gaussian_kernel(everything, everything, bandwidth))
@@ -207,7 +206,7 @@ def solve_relaxation(
     array([ True,  True, False, False])
     """
     K, c = np.asarray(gram, dtype=np.float64), np.asarray(weights, dtype=np.float64)
-    feasible = _checked_relations(c, n_states, regularization, min_share, max_share, row_sums)
+    feasible = checked_relations(c, n_states, regularization, min_share, max_share, row_sums)
     if K.shape != (len(c), len(c)) or not np.all(np.isfinite(K)) or not np.allclose(K, K.T):
         raise InputError(f"gram must be a finite symmetric ({len(c)}, {len(c)}) matrix; got shape {K.shape}.")
     similarity, least = K @ c, regularization if n_slices == 1 else 0.0
@@ -232,84 +231,14 @@ def solve_relaxation(
     return Relaxation(relation, value, lower_bound, violation, status, used)
 
 
-def solve_full_relaxation(
-    slices: Sequence[ArrayLike],
-    weights: ArrayLike,
-    n_states: int,
-    *,
-    regularization: float,
-    min_share: float,
-    max_share: float,
-    row_sums: bool = True,
-    solver: Solver = "CLARABEL",
-) -> Relaxation:
-    """Solve eq. m3c-sdp in M, D, α and θ: the reference for `solve_relaxation`, for small instances.
-
-    Parameters
-    ----------
-    slices : sequence of n arrays (N^c, d)
-        Features of the windows' slices, e.g. random Fourier features or `kernel_features`.
-    weights, n_states, regularization, min_share, max_share, row_sums, solver
-        As for `solve_relaxation`, but the printed form needs no condition on Kˢc.
-
-    Examples
-    --------
-    >>> slices = kernel_features([[[0.0], [0.1], [5.0], [5.1]]], bandwidth=1.0)
-    >>> options = dict(regularization=0.01, min_share=0.01, max_share=0.6)
-    >>> full = solve_full_relaxation(slices, [0.25] * 4, 2, **options)
-    >>> reduced = solve_relaxation(joint_gram(slices), [0.25] * 4, 2, n_slices=1, **options)
-    >>> bool(abs(full.value - reduced.value) < 1e-5)
-    True
-    """
-    cp = _cvxpy()
-    X, c = _as_slices(slices), np.asarray(weights, dtype=np.float64)
-    feasible = _checked_relations(c, n_states, regularization, min_share, max_share, row_sums)
-    M, D = cp.Variable((len(c), len(c)), symmetric=True), cp.Variable((len(c), n_states), nonneg=True)
-    objective, constraints = _large_margin_dual(X, c, D, M, regularization)
-    constraints += [*_linear_constraints(M, feasible), cp.bmat([[np.eye(n_states), D.T], [D, M]]) >> 0]
-    constraints += [cp.sum(D, axis=1) == 1] if row_sums else [D <= 1]
-    problem = cp.Problem(cp.Minimize(objective), constraints)
-    status = _run(problem, solver, None)
-    _check_finite(solver, status, M.value, D.value, problem.value)
-    violation = feasible.violation(relation := _as_relation(M.value))
-    _check_status(solver, status, violation)
-    return Relaxation(relation, 1 + problem.value / regularization, None, violation, status, solver, D.value)
-
-
-def fixed_labels_value(
-    slices: Sequence[ArrayLike], weights: ArrayLike, labels: ArrayLike, n_states: int, *, regularization: float
-) -> float:
-    """Value of eq. m3c-coarse-grained-equivalent with D and M of a given labelling.
-
-    By strong duality it is the optimum of the large-margin problem min β/2 ‖W‖² + cᵀξ without bias.
-
-    Examples
-    --------
-    >>> slices = [[[1.0, 0.0], [0.0, 1.0]]]
-    >>> round(fixed_labels_value(slices, [0.5, 0.5], [0, 1], 2, regularization=0.1), 4)
-    0.05
-    """
-    cp = _cvxpy()
-    X, c, y = _as_slices(slices), np.asarray(weights, dtype=np.float64), np.asarray(labels)
-    if y.shape != c.shape or y.min() < 0 or y.max() >= n_states:
-        raise InputError(f"labels must be {len(c)} integers from 0 to {n_states - 1}; got {y.tolist()}.")
-    D = np.eye(n_states)[y]
-    objective, constraints = _large_margin_dual(X, c, D, D @ D.T, regularization)
-    problem = cp.Problem(cp.Minimize(objective), constraints)
-    status = _run(problem, "CLARABEL", None)
-    _check_status("CLARABEL", status, np.inf)
-    _check_finite("CLARABEL", status, problem.value)
-    return float(1 + problem.value / regularization)
-
-
-def _large_margin_dual(X: FloatArray, c: FloatArray, D: Any, M: Any, regularization: float) -> tuple[Any, list[Any]]:
+def large_margin_dual(X: FloatArray, c: FloatArray, D: Any, M: Any, regularization: float) -> tuple[Any, list[Any]]:
     """Objective and constraint of eq. m3c-coarse-grained-equivalent in (α, θ), scaled; its value is 1 + optimum/β.
 
     Both are multiplied by β, with βα and √β θ for α and θ, so that no coefficient holds 1/β. The constraint
     q(D) + (1 ⊗ I)α + Rθ <= 0 then reads, for all κⁿ label tuples at once, Σ_i X_i V B_i + α1ᵀ <= β D E with
     V = θ + (Σ_i X_i)ᵀ C D, B_i the one-hot labels of slice i (B̄, B̲ of the paper) and E those of constant tuples.
     """
-    cp = _cvxpy()
+    cp = cvxpy_module()
     (n_slices, n_windows, n_features), n_states = X.shape, D.shape[1]
     one_hot = np.eye(n_states)[list(itertools.product(range(n_states), repeat=n_slices))]  # (tuple, slice, state)
     total = X.sum(axis=0)
@@ -327,7 +256,7 @@ def _solved(
     """Relation, <objective, relation>, bound on its maximum, violation, status and name of the solver, all checked."""
     relation, bound, status = _maximise(objective, feasible, solver, tolerance)
     trace, violation = float(np.sum(objective * relation)), feasible.violation(relation)
-    _check_status(solver, status, violation, (bound - trace) / max(abs(trace), np.finfo(np.float64).tiny))
+    check_status(solver, status, violation, (bound - trace) / max(abs(trace), np.finfo(np.float64).tiny))
     return relation, trace, bound, violation, status, solver
 
 
@@ -335,33 +264,33 @@ def _maximise(
     objective: FloatArray, feasible: _Relations, solver: str, tolerance: float | None
 ) -> tuple[FloatArray, float, str]:
     """Relation of (nearly) largest <objective, M>, a proved bound on that maximum, and the solver's status."""
-    cp, n_windows = _cvxpy(), len(objective)
+    cp, n_windows = cvxpy_module(), len(objective)
     # The diagonal of M is fixed, so that of the objective is a constant: with narrow kernels it would otherwise
     # hide all the rest. A norm of N^c makes the multipliers as large as the entries of M, which suits SCS best.
     varying = objective - np.diag(np.diag(objective))
     size, noise = np.linalg.norm(varying), n_windows * np.finfo(np.float64).eps * np.linalg.norm(objective)
     scale = float(n_windows / size) if size > noise else 0.0
     M = cp.Variable((n_windows, n_windows), symmetric=True)
-    constraints = [*_linear_constraints(M, feasible), M - feasible.floor >> 0]
+    constraints = [*linear_constraints(M, feasible), M - feasible.floor >> 0]
     problem = cp.Problem(cp.Maximize(cp.sum(cp.multiply(scale * varying, M))), constraints)
-    status = _run(problem, solver, tolerance)
-    _check_finite(solver, status, M.value, *(constraint.dual_value for constraint in constraints))
+    status = run_solver(problem, solver, tolerance)
+    check_finite(solver, status, M.value, *(constraint.dual_value for constraint in constraints))
     _, nonneg, upper, lower, cone = (constraint.dual_value for constraint in constraints)
     pairs = np.zeros_like(varying)
     pairs[np.triu_indices(n_windows, 1)] = 0.5 * np.maximum(nonneg, 0.0)
     cap = np.maximum(upper, 0.0) - np.maximum(lower, 0.0)
     bound = feasible.upper_bound(scale * varying, pairs + pairs.T, cap, np.diag(cone))
     at_most = bound / scale if scale > 0 else n_windows * size
-    return _as_relation(M.value), float(np.trace(objective) + at_most), status
+    return as_relation(M.value), float(np.trace(objective) + at_most), status
 
 
-def _linear_constraints(M: Any, feasible: _Relations) -> list[Any]:
+def linear_constraints(M: Any, feasible: _Relations) -> list[Any]:
     """State the unit diagonal, M >= 0 (each pair once) and the bounds on Mc."""
     shares, pairs = M @ feasible.weights, np.triu_indices(M.shape[0], 1)
-    return [_cvxpy().diag(M) == 1, M[pairs] >= 0, shares <= feasible.max_share, shares >= feasible.min_share]
+    return [cvxpy_module().diag(M) == 1, M[pairs] >= 0, shares <= feasible.max_share, shares >= feasible.min_share]
 
 
-def _cvxpy() -> Any:
+def cvxpy_module() -> Any:
     """Import cvxpy only when a problem is solved (it is slow), and untyped (its own hints lack most functions)."""
     # If OR-tools was loaded first, cvxpy cannot load HiGHS and logs so; nobody here needs that solver.
     logger = logging.getLogger("__cvxpy__")
@@ -373,7 +302,7 @@ def _cvxpy() -> Any:
     return cvxpy
 
 
-def _run(problem: Any, solver: str, tolerance: float | None) -> str:
+def run_solver(problem: Any, solver: str, tolerance: float | None) -> str:
     """Solve in place and return a status that comes with a solution; no error or warning of cvxpy gets out."""
     if solver not in _ACCEPTED:
         raise InputError(f"solver must be one of {sorted(_ACCEPTED)}; got {solver!r}.")
@@ -382,7 +311,7 @@ def _run(problem: Any, solver: str, tolerance: float | None) -> str:
     if solver == "CLARABEL":  # accept_unknown: lack of progress counts as inaccurate, to be judged by measuring
         options = {"tol_gap_abs": eps, "tol_gap_rel": eps, "tol_feas": eps, "accept_unknown": True}
     try:
-        with warnings.catch_warnings():  # the same news is in the status, which `_check_status` judges
+        with warnings.catch_warnings():  # the same news is in the status, which `check_status` judges
             warnings.filterwarnings("ignore", message="Solution may be inaccurate", category=UserWarning)
             problem.solve(solver=solver, **options)
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
@@ -394,13 +323,14 @@ def _run(problem: Any, solver: str, tolerance: float | None) -> str:
     return str(problem.status)
 
 
-def _check_finite(solver: str, status: str, *values: Any) -> None:
+def check_finite(solver: str, status: str, *values: Any) -> None:
     """Refuse a solution that is missing or not finite, whatever the status says."""
     if any(value is None or not np.all(np.isfinite(value)) for value in values):
         raise SolverError(f"{solver} gave numbers that are missing or not finite (status {status!r}). {_REMEDY}")
 
 
-def _check_status(solver: str, status: str, violation: float, relative_gap: float = 0.0) -> None:
+def check_status(solver: str, status: str, violation: float, relative_gap: float = 0.0) -> None:
+    """Refuse an end of a solver that is not known to be an optimum."""
     measured = violation <= _INACCURATE_VIOLATION and relative_gap <= _INACCURATE_GAP
     if _ACCEPTED[solver][status] == "if measured" and not measured:
         raise SolverError(
@@ -409,13 +339,15 @@ def _check_status(solver: str, status: str, violation: float, relative_gap: floa
         )
 
 
-def _as_relation(value: FloatArray) -> FloatArray:
+def as_relation(value: FloatArray) -> FloatArray:
+    """Symmetric matrix of entries from 0 to 1 with ones on its diagonal, closest to what a solver returned."""
     relation = np.clip(0.5 * (value + value.T), 0.0, 1.0)
     np.fill_diagonal(relation, 1.0)
     return relation
 
 
-def _as_slices(slices: Sequence[ArrayLike]) -> FloatArray:
+def as_slices(slices: Sequence[ArrayLike]) -> FloatArray:
+    """Features of all slices in one array (n_slices, n_windows, n_features); refuses shapes that differ."""
     arrays = [np.asarray(one, dtype=np.float64) for one in slices]
     shapes = [one.shape for one in arrays]
     if len(set(shapes)) != 1 or len(shapes[0]) != 2 or not all(np.isfinite(one).all() for one in arrays):
@@ -423,7 +355,7 @@ def _as_slices(slices: Sequence[ArrayLike]) -> FloatArray:
     return np.stack(arrays)
 
 
-def _checked_relations(
+def checked_relations(
     c: FloatArray, n_states: int, regularization: float, min_share: float, max_share: float, row_sums: bool
 ) -> _Relations:
     """Refuse what no solver could solve, before one is called."""

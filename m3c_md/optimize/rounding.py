@@ -15,9 +15,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import InputError, solving
-
-FloatArray = NDArray[np.float64]
 
 # Blocks joined by less than this are separate for deeptime's PCCA+, whose eigenvectors then mix at random.
 _CONNECTED = 1e-6

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.optimize.blocks import (
     ClassSums,
     PassSums,
@@ -23,9 +24,6 @@ from m3c_md.optimize.blocks import (
     times_features,
 )
 from m3c_md.optimize.certificate import constant_dual, feasible_dual
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
+from m3c_md.arrays import FloatArray, IntArray
 
 
 def window_losses(scores: FloatArray, labels: IntArray) -> FloatArray:

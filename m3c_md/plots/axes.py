@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import InputError
-
-FloatArray = NDArray[np.float64]
 
 # Bands and error bars hold this share of the samples, as in deeptime's pictures.
 CONFIDENCE = 0.95

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import InputError
 from m3c_md.plots.axes import CONFIDENCE, confidence_band, panels, time_units
 from m3c_md.plots.colors import state_color
-
-FloatArray = NDArray[np.float64]
 
 
 def plot_chapman_kolmogorov(test: Any, *, axes: Any = None) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from m3c_md.exceptions import InputError
-from m3c_md.inputs import as_trajectories
+from m3c_md.inputs.trajectories import as_trajectories
 from m3c_md.plots.axes import single_axes
 from m3c_md.plots.colors import state_color
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import InputError
-from m3c_md.inputs import check_positive
-
-FloatArray = NDArray[np.float64]
+from m3c_md.inputs.settings import check_positive
 
 
 @dataclass(frozen=True)

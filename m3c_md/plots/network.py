@@ -6,14 +6,13 @@ from itertools import permutations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import InputError
-from m3c_md.inputs import check_positive
+from m3c_md.inputs.settings import check_positive
 from m3c_md.plots.axes import single_axes
 from m3c_md.plots.colors import state_color
-
-FloatArray = NDArray[np.float64]
 
 # Sizes relative to the circle that the states stand on: radius of a state with all the probability, and of the smallest
 # circle that holds its label.

@@ -8,14 +8,14 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.exceptions import InputError
-from m3c_md.inputs import as_trajectories, check_choice, check_integer
+from m3c_md.inputs.settings import check_choice, check_integer
+from m3c_md.inputs.trajectories import as_trajectories
 from m3c_md.plots.axes import panels
 from m3c_md.plots.colors import matched_order, state_color
 from m3c_md.plots.grid import Domain, free_energy, map_domain
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
 Embedding = Callable[[FloatArray], Any]
 
 # Opacity of a state's colour on a boundary and where the rule is sure; less would not show, more would hide the greys.

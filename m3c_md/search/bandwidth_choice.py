@@ -11,14 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from m3c_md.arrays import FloatArray
+from m3c_md.frames.windows import FeatureBlocks, equally_spaced
 from m3c_md.optimize.window_loss import window_losses
 from m3c_md.search.problem import SearchProblem
 from m3c_md.search.selection import Candidate, Standing, same_decomposition
-from m3c_md.search.windows import FeatureBlocks, equally_spaced
-
-FloatArray = NDArray[np.float64]
 
 # By how many standard errors a loss may be worse, and by which factor a score: a few parts that all hold one rare
 # event have a large standard error.

@@ -10,40 +10,28 @@ Where all lose a state, a few starts whose labels are held take their place (`m3
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import replace
 
 from m3c_md.exceptions import DegenerateSolutionError
-from m3c_md.optimize.blocks import Blocks, all_label_costs, class_sums
-from m3c_md.optimize.labels import balanced_labels, class_bounds
-from m3c_md.optimize.least_squares import least_squares_rule, second_moments
-from m3c_md.optimize.threads import ONE_BLAS_THREAD
+from m3c_md.frames.windows import equally_spaced
 from m3c_md.search.bandwidth_choice import widest_first
-from m3c_md.search.compression import compressed, compressed_rule, expanded_rule, principal_directions
 from m3c_md.search.failures import Failure, all_failed, excused, failed_starts
 from m3c_md.search.journal import Journal, NoJournal
-from m3c_md.search.local_search import (
-    LEAST_SQUARES_SMOOTHING,
-    WARM_SMOOTHING,
-    LocalOptimum,
-    SearchSettings,
-    local_search,
-)
-from m3c_md.search.polish import polish_on_all_data
 from m3c_md.search.problem import SearchProblem
 from m3c_md.search.rescue import TIGHTER_BALANCE, held_trials, outdone, tighter_trials
 from m3c_md.search.selection import (
     Candidate,
-    Selection,
     by_score,
     choose,
-    class_losses,
-    frame_populations,
-    judge,
     nothing_left,
     ranked,
+)
+from m3c_md.search.steps import (
+    TRIAL_GAP,
+    SearchOptions,
+    least_squares_of_bandwidth,
+    optimise_bandwidth,
+    polish_winner,
 )
 from m3c_md.search.trials import (
     MOST_SCOUTS,
@@ -58,58 +46,23 @@ from m3c_md.search.trials import (
     scouting,
     sweep,
 )
-from m3c_md.search.windows import FeatureBlocks, equally_spaced
 from m3c_md.workers import deaf_workers
 
-IntArray = NDArray[np.intp]
 Report = Callable[[float], object]
 Judged = list[tuple[Trial, Candidate]]
 
+# Windows that a search keeps in memory: kinetics are estimated from all of them.
+SEARCHED = 100_000
 # (windows, candidates that go on): all candidates meet the first sample, the survivors the next, ...
 RUNGS = ((2000, 6), (6000, 3), (20_000, 2))
 # Of more windows than this, the winner is polished by looks at all the data, not with all features in memory.
 STREAMED = RUNGS[-1][0]
-# Windows that a search keeps in memory: kinetics are estimated from all of them.
-SEARCHED = 100_000
-# Accuracy of the large-margin problem for a candidate that may still be dropped.
-TRIAL_GAP = 1e-2
-# Down to this gap features in single precision will do: their rounding moves objectives by a millionth.
-SINGLE_PRECISION_GAP = 5e-5
-TRIAL_ITERATIONS = 12
-# Where all features are in memory, this gap is wanted of a winner, or the one asked for, whichever is smaller.
-IN_MEMORY_GAP = 1e-3
 # Where no more than this share of some trials keep their states, others that promise less are not tried.
 MOSTLY_LOST = 0.25
 # Beyond this number of states trials become fewer in proportion.
 MANY_STATES = 3
 # Candidates that may lose a state at full accuracy before it is taken that all of them would.
 MOST_POLISHED = 3
-
-
-@dataclass(frozen=True)
-class SearchOptions:
-    """How a search goes about it.
-
-    Attributes
-    ----------
-    selection : "objective" or "class-averaged"
-        What the winner minimises among the candidates that may win, see `score`. By "class-averaged" support has a say
-        in who may win, see `ranked`, and its bandwidth may be a wider one, see `widest_first`.
-    seed : int
-        Every (start, bandwidth) has its own stream: results depend neither on order nor on ``n_jobs``.
-    gap : float
-        Relative duality gap of the winner.
-    halving : bool
-        Whether most candidates are judged on samples only; otherwise all bandwidths meet all starts on all windows.
-    n_jobs : int, optional
-        Processes for the candidates, through joblib.
-    """
-
-    selection: Selection
-    seed: int
-    gap: float = 1e-3
-    halving: bool = True
-    n_jobs: int | None = None
 
 
 class Search:
@@ -244,7 +197,7 @@ class Search:
         judged: Judged = []
         for bandwidth, some in trials.items():
             failed: list[Failure] = []
-            judged += _least_squares_of_bandwidth(self.problem, bandwidth, some, chosen, self.options.selection, failed)
+            judged += least_squares_of_bandwidth(self.problem, bandwidth, some, chosen, self.options.selection, failed)
             self._take(failed)
         return judged
 
@@ -353,7 +306,7 @@ class Search:
         chosen = equally_spaced(self.problem.data.n_windows, n_windows)
         sample = replace(self.problem, everything=None)  # all that processes need: nothing else is sent to them
         tasks = [
-            delayed(_optimise_bandwidth)(sample, bandwidth, some, chosen, self.options.selection, gap)
+            delayed(optimise_bandwidth)(sample, bandwidth, some, chosen, self.options.selection, gap)
             for step, bandwidth, some in groups
             if before[step] is None
         ]
@@ -383,7 +336,7 @@ class Search:
         before = self.journal.found(step)
         if before is not None:
             return before[0]
-        polished = _polish(self.problem, candidate, self.options, self.report)
+        polished = polish_winner(self.problem, candidate, self.options, RUNGS[-1][0], self.report)
         self.journal.keep(step, [polished])
         return polished
 
@@ -411,135 +364,3 @@ def _rung_sizes(n_windows: int, halving: bool, streamed: bool) -> list[tuple[int
     smaller = [(size, keep) for size, keep in RUNGS if 2 * size <= n_windows]
     keep = RUNGS[len(smaller)][1] if len(smaller) < len(RUNGS) else 1
     return [*smaller, (n_windows, keep)]
-
-
-def _least_squares_of_bandwidth(
-    problem: SearchProblem,
-    bandwidth: float,
-    trials: list[Trial],
-    chosen: IntArray,
-    selection: Selection,
-    failures: list[Failure],
-) -> Judged:
-    """Trials of one bandwidth, each with the candidate that its least-squares rule is; failures are put in the list."""
-    judged: Judged = []
-    if not trials:
-        return judged
-    with ONE_BLAS_THREAD:
-        blocks = FeatureBlocks(
-            problem.data, problem.feature_map(bandwidth), problem.weights[chosen], chosen, np.float32
-        )
-        moments = second_moments(blocks)
-        for trial in trials:
-            with excused(failures, bandwidth, trial.start, *trial.twins):
-                settings = trial.settings(problem.settings)
-                labels = _balanced_start(blocks, trial, len(chosen), settings)
-                classes = class_sums(blocks, labels, settings.n_states)
-                rule = least_squares_rule(moments, classes, settings.regularization)
-                loss, _ = class_losses(blocks, rule, labels, settings.n_states)
-                objective = float(loss.sum()) + settings.penalty(rule)
-                optimum = LocalOptimum(rule, labels, objective, 0.0, 0, False, (objective,))
-                judgement = judge(problem, trial.start, bandwidth, blocks, optimum, selection, chosen, settings)
-                judged.append((trial, judgement))
-    return judged
-
-
-def _optimise_bandwidth(
-    problem: SearchProblem,
-    bandwidth: float,
-    trials: list[Trial],
-    chosen: IntArray,
-    selection: Selection,
-    gap: float,
-) -> tuple[list[Candidate], list[Failure]]:
-    """Local search for all trials of one bandwidth, which share their features, and what failed on the way."""
-    candidates: list[Candidate] = []
-    failures: list[Failure] = []
-    # One BLAS thread in every process: sums then do not depend on how many there are.
-    with ONE_BLAS_THREAD:
-        precision = np.float32 if gap >= SINGLE_PRECISION_GAP else np.float64
-        feature_map = problem.feature_map(bandwidth)
-        blocks = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, precision)
-        directions = principal_directions(blocks) if gap >= TRIAL_GAP else None
-        searched: Blocks = blocks if directions is None else compressed(blocks, directions)
-        for trial in trials:
-            with excused(failures, bandwidth, trial.start, *trial.twins):
-                settings = trial.settings(problem.settings)
-                limit = min(settings.max_iterations, TRIAL_ITERATIONS) if gap >= TRIAL_GAP else None
-                fitted = _fitted(searched, settings)
-                labels = _balanced_start(_fitted(blocks, settings), trial, len(chosen), settings)
-                rule = trial.rule
-                if rule is not None and directions is not None:
-                    rule = compressed_rule(rule, directions)
-                if rule is None:
-                    classes = class_sums(fitted, labels, settings.n_states)
-                    rule = least_squares_rule(second_moments(fitted), classes, settings.regularization)
-                quick = limit is not None
-                # A trial that has labels has not been optimised yet: its rule is that of least squares.
-                smoothing = WARM_SMOOTHING if trial.labels is None else LEAST_SQUARES_SMOOTHING
-                optimum = local_search(
-                    fitted,
-                    labels,
-                    settings,
-                    start=rule,
-                    smoothing=smoothing,
-                    gap=gap,
-                    max_iterations=limit,
-                    give_up=quick,
-                )
-                if directions is not None:
-                    optimum = replace(optimum, rule=expanded_rule(optimum.rule, directions))
-                candidate = judge(problem, trial.start, bandwidth, blocks, optimum, selection, chosen, settings)
-                candidates += [replace(candidate, start=name) for name in (trial.start, *trial.twins)]
-    return candidates, failures
-
-
-def _fitted(blocks: Blocks, settings: SearchSettings) -> Blocks:
-    """What rules are fitted to: windows, or single frames where labels are those of frames and stay.
-
-    A window may leave its state, and where most do, a rule fitted to windows would give states up. That is not wanted
-    where labels have been chosen already.
-    """
-    return [replace(block, windows=block.windows[:1]) for block in blocks] if settings.hold_labels else blocks
-
-
-def _balanced_start(blocks: Blocks, trial: Trial, n_windows: int, settings: SearchSettings) -> IntArray:
-    """Labels of a trial within the balance; a sample may hold too few windows of a rare state."""
-    bounds = class_bounds(n_windows, settings.n_states, settings.balance)
-    if trial.labels is None:
-        assert trial.rule is not None
-        return balanced_labels(all_label_costs(blocks, trial.rule), *bounds).labels
-    counts = np.bincount(trial.labels, minlength=settings.n_states)
-    if counts.min() >= bounds[0] and counts.max() <= bounds[1]:
-        return trial.labels
-    return balanced_labels(1.0 - np.eye(settings.n_states)[trial.labels], *bounds).labels
-
-
-def _polish(problem: SearchProblem, candidate: Candidate, options: SearchOptions, report: Report) -> Candidate:
-    """Bring a candidate to full accuracy on all windows, and count its states on all frames."""
-    settings = problem.settings.of_labels(candidate.least_share, candidate.held)
-    selection, gap = options.selection, options.gap
-    if problem.everything is not None and not candidate.held:
-        n_sample, everything = RUNGS[-1][0], problem.everything
-        # Half of what is left of the bar with every look: nobody knows how many there will be.
-        return polish_on_all_data(
-            problem, everything, candidate, selection, gap, n_sample, lambda looks: report(1.0 - 0.1 * 0.5**looks)
-        )
-    wanted = gap if candidate.held else min(gap, IN_MEMORY_GAP)
-    # A rule for labels that are held is no better for more windows than the last sample has.
-    n_windows = min(problem.data.n_windows, STREAMED) if problem.everything is not None else problem.data.n_windows
-    whole = candidate.n_windows == n_windows
-    if not (whole and candidate.optimum.converged and candidate.optimum.gap <= wanted):
-        precision = np.float32 if wanted >= SINGLE_PRECISION_GAP else np.float64
-        feature_map, chosen = (
-            problem.feature_map(candidate.bandwidth),
-            equally_spaced(problem.data.n_windows, n_windows),
-        )
-        blocks = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, precision)
-        fitted = _fitted(blocks, settings)
-        rule, labels = candidate.optimum.rule, candidate.optimum.labels
-        if not whole:
-            labels = _balanced_start(fitted, Trial("", rule=rule), n_windows, settings)
-        optimum = local_search(fitted, labels, settings, start=rule, gap=gap, wanted=wanted, give_up=options.halving)
-        candidate = judge(problem, candidate.start, candidate.bandwidth, blocks, optimum, selection, chosen, settings)
-    return replace(candidate, populations=frame_populations(problem, candidate))

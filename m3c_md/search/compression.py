@@ -11,11 +11,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from m3c_md.arrays import FloatArray
 from m3c_md.optimize.blocks import Blocks, Rule
-
-FloatArray = NDArray[np.float64]
 
 # Mean square of the features, whose sum is one, that may be left out: weights of norm 10 then miss 0.01 of a score.
 LEFT_OUT = 1e-6

@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.optimize.blocks import Blocks, Rule, all_label_costs
 from m3c_md.optimize.labels import balanced_labels, class_bounds
 from m3c_md.optimize.large_margin import MAX_PASSES, relative_gap, solve_large_margin
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
 
 # Early rounds are solved to a gap of this much only: their labels are about to change anyway.
 COARSEST_GAP = 0.1
@@ -179,9 +176,9 @@ def local_search(
     aim = min(gap, wanted)
     accuracy = aim if settings.hold_labels else max(aim, COARSEST_GAP)
     trace: list[float] = []
-    iteration = n_empty = n_worse = 0
+    iteration = 0
     hasty = trial or not settings.hold_labels
-    least = before = np.inf
+    watch = _Watch(settings, len(labels))
     while True:
         iteration += 1
         patient = HELD_PASSES if settings.hold_labels else EXTRA_PASSES if aim < gap else MAX_PASSES
@@ -202,14 +199,7 @@ def local_search(
             return LocalOptimum(rule, labels, value, bound, iteration, solved.converged, (value,))
         costs = all_label_costs(blocks, rule)
         assigned = balanced_labels(costs, *bounds)
-        loss = _mean_class_cost(costs, assigned.labels, settings.n_states)
-        n_worse = n_worse + 1 if loss > before else 0
-        least, before = min(least, loss), loss
-        cheapest = int(np.bincount(costs.argmin(axis=1), minlength=settings.n_states).min())
-        few = EMPTY_SHARE * max(settings.guard * len(labels) - 1.0, 0.0)
-        n_empty = n_empty + 1 if cheapest <= few else 0
-        drifts = n_worse >= DRIFTING_ROUNDS and loss > DRIFTED * least
-        lost = give_up and (n_empty >= EMPTY_ROUNDS or drifts)
+        lost = watch.sees_a_loss(costs, assigned.labels) and give_up
         n_changed = int(np.count_nonzero(assigned.labels != labels))
         trace += [solved.objective, settings.penalty(rule) + assigned.cost]
         still = n_changed <= tolerance
@@ -227,6 +217,26 @@ def local_search(
         accuracy = max(aim, min(COARSEST_GAP, share) if trial else min(0.5 * share, accuracy))
         # A kink that has just moved needs a wider smoothing than the one that finished the last problem.
         smoothing = min(WARM_SMOOTHING, max(solved.smoothing, share))
+
+
+class _Watch:
+    """Watches a search for a state that is lost, or being lost, round after round."""
+
+    def __init__(self, settings: SearchSettings, n_windows: int) -> None:
+        self.n_states = settings.n_states
+        self.few = EMPTY_SHARE * max(settings.guard * n_windows - 1.0, 0.0)
+        self.n_empty = self.n_worse = 0
+        self.least = self.before = np.inf
+
+    def sees_a_loss(self, costs: FloatArray, labels: IntArray) -> bool:
+        """Whether a state is the cheapest label of hardly any window, or the classes' mean loss keeps rising."""
+        loss = _mean_class_cost(costs, labels, self.n_states)
+        self.n_worse = self.n_worse + 1 if loss > self.before else 0
+        self.least, self.before = min(self.least, loss), loss
+        cheapest = int(np.bincount(costs.argmin(axis=1), minlength=self.n_states).min())
+        self.n_empty = self.n_empty + 1 if cheapest <= self.few else 0
+        drifts = self.n_worse >= DRIFTING_ROUNDS and loss > DRIFTED * self.least
+        return self.n_empty >= EMPTY_ROUNDS or drifts
 
 
 def _mean_class_cost(costs: FloatArray, labels: IntArray, n_states: int) -> float:

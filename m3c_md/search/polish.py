@@ -12,8 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from m3c_md.arrays import FloatArray
+from m3c_md.frames.source import FrameBlock, Source, SourceBlocks
+from m3c_md.frames.windows import FeatureBlocks, equally_spaced
 from m3c_md.optimize.blocks import Rule, WindowBlock, all_label_costs, pass_sums
 from m3c_md.optimize.feature_map import FourierMap
 from m3c_md.optimize.labels import balanced_labels, class_bounds, label_prices
@@ -22,11 +24,7 @@ from m3c_md.optimize.streaming import StreamSums, add_up, look_at_block
 from m3c_md.search.local_search import LocalOptimum, SearchSettings, local_search
 from m3c_md.search.problem import SearchProblem
 from m3c_md.search.selection import Candidate, Selection, class_averaged
-from m3c_md.search.source import FrameBlock, Source, SourceBlocks
 from m3c_md.search.support import Support, metastability_of, part_transitions, support_of
-from m3c_md.search.windows import FeatureBlocks, equally_spaced
-
-FloatArray = NDArray[np.float64]
 
 MAX_LOOKS = 20
 # Widest and narrowest smoothing to begin with, and the shares of the wanted gap that it may be guilty of: in the end,

@@ -8,17 +8,17 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import InputError
+from m3c_md.frames.source import FrameBlock, Source
+from m3c_md.frames.weights import effective_sample, nothing_relaxed, weights_of_ratios
+from m3c_md.frames.windows import WindowSet
 from m3c_md.optimize.feature_map import FeatureKind, FourierMap, draw_fourier_map
-from m3c_md.search.coarse_graining import Clustering, assign, at_most_distinct, k_medoids
+from m3c_md.partitions.k_medoids import k_medoids
+from m3c_md.partitions.microstates import Microstates, find_microstates
+from m3c_md.partitions.nearest import Clustering, assign, at_most_distinct
+from m3c_md.partitions.reweighting import relaxed_ratios
 from m3c_md.search.local_search import SearchSettings
-from m3c_md.search.microstates import Microstates, find_microstates
-from m3c_md.search.reweighting import effective_sample, nothing_relaxed, relaxed_ratios, weights_of_ratios
-from m3c_md.search.source import FrameBlock, Source
-from m3c_md.search.windows import WindowSet
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
 
 SharedStart = Literal["pcca", "lumping", "kmeans", "kmedoids", "random"]
 BandwidthStart = Literal["kinetic", "relaxation", "relaxation-literal"]

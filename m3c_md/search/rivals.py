@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from m3c_md.arrays import FloatArray, IntArray
+from m3c_md.frames.windows import FeatureBlocks, equally_spaced
 from m3c_md.matching import same_states
 from m3c_md.optimize.blocks import all_label_costs
 from m3c_md.search.problem import SearchProblem
@@ -17,10 +18,6 @@ from m3c_md.search.selection import (
     Candidate,
     clearly_above,
 )
-from m3c_md.search.windows import FeatureBlocks, equally_spaced
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
 
 # Windows on which candidates that were fitted to different samples are compared.
 COMPARED_WINDOWS = 2000

@@ -13,18 +13,16 @@ from enum import IntEnum
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from m3c_md.arrays import FloatArray, IntArray
+from m3c_md.frames.windows import BLOCK_SIZE, FeatureBlocks
 from m3c_md.matching import agreement, same_states
 from m3c_md.optimize.blocks import Rule
 from m3c_md.optimize.window_loss import window_losses
 from m3c_md.search.local_search import LocalOptimum, SearchSettings
 from m3c_md.search.problem import SearchProblem
 from m3c_md.search.support import Support, metastability_of, part_transitions, support_of
-from m3c_md.search.windows import BLOCK_SIZE, FeatureBlocks
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
 Selection = Literal["objective", "class-averaged"]
 
 # Labelings of windows that agree on this share are one decomposition, if every state is found again.

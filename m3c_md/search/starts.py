@@ -7,21 +7,20 @@ Some starts are the same for every bandwidth (`shared_starts`), others live in t
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.exceptions import SolverError, solving
+from m3c_md.frames.windows import FeatureBlocks, equally_spaced
 from m3c_md.matching import agreement
 from m3c_md.optimize.relaxation import joint_gram, joint_kernel, solve_relaxation
 from m3c_md.optimize.rounding import round_relation
-from m3c_md.search.coarse_graining import Clustering, k_means, k_medoids
-from m3c_md.search.lumping import Lumping, best_lumpings, pcca_microstates
+from m3c_md.partitions.k_means import k_means
+from m3c_md.partitions.k_medoids import k_medoids
+from m3c_md.partitions.lumping import Lumping, best_lumpings, pcca_microstates
+from m3c_md.partitions.nearest import Clustering
 from m3c_md.search.problem import BandwidthStart, SearchProblem, SharedStart, joined_slices
 from m3c_md.search.selection import SAME_DECOMPOSITION
-from m3c_md.search.windows import FeatureBlocks, equally_spaced
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
 
 # Cap on a relaxed class, as a multiple of the fair share 1/κ: with the search's own ϱ_u = 0.99 the relation matrix is
 # nearly all ones and rounding amplifies the solver's noise.

@@ -12,8 +12,9 @@ from typing import get_args
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
 
+from m3c_md.arrays import IntArray
+from m3c_md.frames.windows import equally_spaced
 from m3c_md.matching import same_states
 from m3c_md.optimize.blocks import Rule
 from m3c_md.search.failures import Failure, excused
@@ -29,9 +30,7 @@ from m3c_md.search.selection import (
     same_decomposition,
 )
 from m3c_md.search.starts import bandwidth_start, shared_starts
-from m3c_md.search.windows import equally_spaced
 
-IntArray = NDArray[np.intp]
 Start = str | IntArray
 Trials = dict[float, list["Trial"]]
 

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import InputError
-from m3c_md.inputs import check_generator, check_integer, check_positive
+from m3c_md.inputs.settings import check_generator, check_integer, check_positive
 
-FloatArray = NDArray[np.float64]
 Box = tuple[tuple[float, float], tuple[float, float]]
 
 # What the samples of a simulation, or the noise between two of them, may take.

@@ -10,12 +10,12 @@ from scipy import sparse
 from scipy.sparse.linalg import eigsh
 from scipy.special import ive
 
+from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import InputError, solving
-from m3c_md.inputs import check_integer, check_positive, check_range
+from m3c_md.inputs.settings import check_integer, check_positive, check_range
 from m3c_md.systems.diffusion import DiffusionModel, whole_ratio
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int32]
+StateArray = NDArray[np.int32]
 
 # Of a grid; the generator of so many takes about a gigabyte.
 MOST_CELLS = 5e6
@@ -143,7 +143,7 @@ class ExactReference:
         """Return Q = sum_k P_kk(lagtime) of a partition."""
         return float(np.trace(self.transition_matrix(labels, lagtime)))
 
-    def best_partition(self, n_states: int, lagtime: float) -> IntArray:
+    def best_partition(self, n_states: int, lagtime: float) -> StateArray:
         """Return the (locally) most metastable partition, states ordered by falling population; cached."""
         most = len(self._root) - 3  # as many slow modes can be found, and one more is needed
         return _best_partition(self, check_integer("n_states", n_states, 2, most), check_positive("lagtime", lagtime))
@@ -169,7 +169,7 @@ def _exact_reference(model: DiffusionModel, spacing: float) -> ExactReference:
 
 
 @lru_cache(maxsize=32)
-def _best_partition(reference: ExactReference, n_states: int, lagtime: float) -> IntArray:
+def _best_partition(reference: ExactReference, n_states: int, lagtime: float) -> StateArray:
     """Choose the best start, then ascend Q at falling lag times.
 
     Longer lags come first because at a short one the grid pins a boundary that should move less than a cell.
@@ -179,12 +179,12 @@ def _best_partition(reference: ExactReference, n_states: int, lagtime: float) ->
     for factor in (4.0, 2.0, 1.0):
         labels = _ascend(reference, labels, factor * lagtime)
     rank = np.argsort(np.argsort(-np.bincount(labels, reference.stationary, n_states), kind="stable"))
-    best: IntArray = rank[labels].astype(np.int32)
+    best: StateArray = rank[labels].astype(np.int32)
     best.setflags(write=False)
     return best
 
 
-def _starts(reference: ExactReference, n_states: int) -> list[IntArray]:
+def _starts(reference: ExactReference, n_states: int) -> list[StateArray]:
     """Return the partition by n slow modes, and those by n + 1 modes with two states merged.
 
     The latter serve symmetric systems, whose n slow modes may cut a well in half (Model I with two states).
@@ -195,7 +195,7 @@ def _starts(reference: ExactReference, n_states: int) -> list[IntArray]:
     return [coarse, *(labels.astype(np.int32) for labels in merged)]
 
 
-def _simplex_labels(modes: FloatArray, weights: FloatArray) -> IntArray:
+def _simplex_labels(modes: FloatArray, weights: FloatArray) -> StateArray:
     """Label cells by the nearest corner of the simplex that the slow modes span (as PCCA does)."""
     inside = (weights > 1e-6)[:, None]  # no corners in the far tails
     corners = [int(np.argmax(((modes * inside) ** 2).sum(axis=1)))]
@@ -209,7 +209,7 @@ def _simplex_labels(modes: FloatArray, weights: FloatArray) -> IntArray:
     return np.asarray(np.argmax(memberships, axis=1), dtype=np.int32)
 
 
-def _ascend(reference: ExactReference, labels: IntArray, lagtime: float) -> IntArray:
+def _ascend(reference: ExactReference, labels: StateArray, lagtime: float) -> StateArray:
     """Raise Q until no update helps.
 
     Q is convex in the indicators (quadratic over linear, exp(L lagtime) being positive semidefinite), so moving all

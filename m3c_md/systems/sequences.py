@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import InputError, solving
-from m3c_md.inputs import check_generator, check_integer
+from m3c_md.inputs.settings import check_generator, check_integer
 from m3c_md.matching import agreement
-
-FloatArray = NDArray[np.float64]
 
 
 def classification_error(y_true: ArrayLike, y_pred: ArrayLike) -> float:

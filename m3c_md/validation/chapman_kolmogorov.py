@@ -9,19 +9,14 @@ from typing import Any
 import numpy as np
 from deeptime.util.validation import ChapmanKolmogorovTest
 
+from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import LagtimeWarning
-from m3c_md.inputs import as_state_trajectories, check_integer, check_positive, check_random_state, check_string
+from m3c_md.inputs.settings import check_integer, check_positive, check_random_state, check_string
+from m3c_md.inputs.state_trajectories import as_state_trajectories
 from m3c_md.validation.resampling import MOST_SAMPLES, FlowSamples, choose_confidence, flows_at_lagtimes
 from m3c_md.validation.reversible import transition_matrices
 from m3c_md.validation.timescales import disconnected_notes, usable_lagtimes
-from m3c_md.validation.transitions import (
-    FloatArray,
-    Note,
-    longest_of,
-    named,
-    number_of_states,
-    short_trajectory_notes,
-)
+from m3c_md.validation.transitions import Note, longest_of, named, number_of_states, short_trajectory_notes
 
 # Differences below this are rounding, not deviations.
 _ROUNDING = 1e-9

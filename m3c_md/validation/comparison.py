@@ -12,24 +12,24 @@ import numpy as np
 from deeptime.util.callbacks import ProgressCallback
 from numpy.typing import NDArray
 
+from m3c_md.arrays import FloatArray
 from m3c_md.clustering.checkpoint import check_checkpoint
-from m3c_md.clustering.face import StateEstimator, StateModel
-from m3c_md.coordinates import check_coordinates
+from m3c_md.clustering.state_estimator import StateEstimator
+from m3c_md.clustering.state_model import StateModel
 from m3c_md.exceptions import DegenerateSolutionError, InputError, M3CWarning, ShortTrajectoryWarning
-from m3c_md.inputs import (
+from m3c_md.inputs.coordinates import check_coordinates
+from m3c_md.inputs.settings import (
     as_list,
-    as_trajectories,
     check_choice,
     check_flag,
     check_integer,
     check_jobs,
-    check_names,
     check_positive,
     check_progress,
     check_random_state,
     check_string,
-    column_names,
 )
+from m3c_md.inputs.trajectories import as_trajectories, check_names, column_names
 from m3c_md.validation.kept_fits import KeptFits, found_or_fitted
 from m3c_md.validation.methods import METHODS, Fit, build_methods, least_entered
 from m3c_md.validation.splits import Split, check_disjoint, check_repeated, groups, hold_out, long_trajectories
@@ -40,7 +40,6 @@ from m3c_md.workers import deaf_workers
 if TYPE_CHECKING:
     import pandas as pd
 
-FloatArray = NDArray[np.float64]
 StateArray = NDArray[np.int32]
 
 

@@ -11,16 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from m3c_md.clustering.face import StateEstimator
+from m3c_md.arrays import FloatArray
 from m3c_md.clustering.model_file import load_model
+from m3c_md.clustering.state_estimator import StateEstimator
 from m3c_md.disk import writing
 from m3c_md.exceptions import InputError, ModelFileError
 from m3c_md.validation.methods import Fit, Judgement, fit_and_judge
 from m3c_md.validation.splits import Split
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

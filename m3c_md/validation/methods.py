@@ -10,20 +10,19 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
 
-from m3c_md.clustering.face import StateEstimator, StateModel
+from m3c_md.arrays import FloatArray
 from m3c_md.clustering.k_medoids import KMedoids
 from m3c_md.clustering.m3c import M3C
 from m3c_md.clustering.mmc import MMC
 from m3c_md.clustering.pcca_plus import PCCAPlus
+from m3c_md.clustering.state_estimator import StateEstimator
+from m3c_md.clustering.state_model import StateModel
 from m3c_md.exceptions import DegenerateSolutionError, InputError, M3CWarning, SolverError
-from m3c_md.inputs import as_list, check_choice, check_integer
+from m3c_md.inputs.settings import as_list, check_choice, check_integer
 from m3c_md.validation.splits import Split
 from m3c_md.validation.timescales import implied_timescales
 from m3c_md.validation.transitions import metastability
-
-FloatArray = NDArray[np.float64]
 
 METHODS = ("m3c", "pcca+", "mmc", "k-medoids")
 

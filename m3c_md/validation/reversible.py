@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 from scipy.special import expit
 
+from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import SolverError, solving
-from m3c_md.validation.transitions import FloatArray
 
 _MOST_STEPS = 200
 _REMEDY = "use a shorter lag time, more data or fewer states"

@@ -13,10 +13,10 @@ import numpy as np
 from deeptime.util.callbacks import ProgressCallback
 from numpy.typing import NDArray
 
+from m3c_md.arrays import FloatArray
 from m3c_md.clustering.checkpoint import check_checkpoint
 from m3c_md.clustering.m3c import M3C
 from m3c_md.clustering.margin_model import M3CModel
-from m3c_md.coordinates import check_coordinates
 from m3c_md.exceptions import (
     DegenerateSolutionError,
     InputError,
@@ -25,17 +25,17 @@ from m3c_md.exceptions import (
     ShortTrajectoryWarning,
     SolverError,
 )
-from m3c_md.inputs import (
+from m3c_md.inputs.coordinates import check_coordinates
+from m3c_md.inputs.settings import (
     as_list,
-    as_trajectories,
     check_integer,
     check_jobs,
     check_positive,
     check_progress,
     check_random_state,
     check_string,
-    column_names,
 )
+from m3c_md.inputs.trajectories import as_trajectories, column_names
 from m3c_md.validation.kept_fits import KeptFits
 from m3c_md.validation.methods import Fit, least_entered
 from m3c_md.validation.splits import long_trajectories
@@ -46,7 +46,6 @@ from m3c_md.workers import deaf_workers
 if TYPE_CHECKING:
     import pandas as pd
 
-FloatArray = NDArray[np.float64]
 StateArray = NDArray[np.int32]
 
 # Resampled fits of a number of states that every candidate lost one of: dear, and hardly worth it.

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import InputError
-from m3c_md.inputs import long_enough
+from m3c_md.inputs.trajectories import long_enough
 
-FloatArray = NDArray[np.float64]
 HashArray = NDArray[np.uint64]
 BoolArray = NDArray[np.bool_]
 

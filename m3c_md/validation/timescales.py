@@ -10,27 +10,20 @@ import numpy as np
 from deeptime.util.callbacks import ProgressCallback
 from deeptime.util.validation import ImpliedTimescales as DeeptimeImpliedTimescales
 
+from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import DisconnectedWarning, InputError, LagtimeWarning, TimescaleWarning
-from m3c_md.inputs import (
+from m3c_md.inputs.settings import (
     as_list,
-    as_state_trajectories,
     check_integer,
     check_positive,
     check_progress,
     check_random_state,
     check_string,
 )
+from m3c_md.inputs.state_trajectories import as_state_trajectories
 from m3c_md.validation.resampling import MOST_SAMPLES, FlowSamples, choose_confidence, flows_at_lagtimes
 from m3c_md.validation.reversible import relaxation_eigenvalues
-from m3c_md.validation.transitions import (
-    FloatArray,
-    Note,
-    StateArray,
-    longest_of,
-    named,
-    number_of_states,
-    short_trajectory_notes,
-)
+from m3c_md.validation.transitions import Note, StateArray, longest_of, named, number_of_states, short_trajectory_notes
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from m3c_md.exceptions import InputError, M3CWarning, ShortTrajectoryWarning, UnvisitedStateWarning
-from m3c_md.inputs import as_state_trajectories, check_integer
+from m3c_md.inputs.settings import check_integer
+from m3c_md.inputs.state_trajectories import as_state_trajectories
 
 FloatArray: TypeAlias = NDArray[np.float64]
 StateArray: TypeAlias = NDArray[np.intp]

@@ -283,7 +283,7 @@ class TestStops:
         assert f"data: 2 trajectories, {2 * N_FRAMES} frames" in capsys.readouterr().out
 
     def test_missing_data_are_told_in_one_line(self, tmp_path, capsys, monkeypatch):
-        monkeypatch.setattr("m3c_md.data._HERE", tmp_path / "nowhere")
+        monkeypatch.setattr("m3c_md.data.SHIPPED", tmp_path / "nowhere")
         assert cli.main(["demo", "--out", str(tmp_path / "new")]) == 2
         said = capsys.readouterr().err.splitlines()
         assert len(said) == 1

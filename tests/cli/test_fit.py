@@ -121,7 +121,7 @@ class TestInterrupt:
     def test_with_a_checkpoint_the_same_command_goes_on(self, arrays, tmp_path, capsys, monkeypatch):
         command = ["fit", *arrays, "--n-states", "2", "--checkpoint", str(tmp_path / "steps"), "--out"]
         with monkeypatch.context() as patch:
-            patch.setattr("m3c_md.search.candidates._polish", interrupt)
+            patch.setattr("m3c_md.search.candidates.polish_winner", interrupt)
             assert main([*command, str(tmp_path / "new")]) == 130
         last = capsys.readouterr().err.splitlines()[-1]
         assert last == f"m3c-md: interrupted; nothing was written; the same command goes on from {tmp_path / 'steps'}"

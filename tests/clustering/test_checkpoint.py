@@ -37,7 +37,7 @@ class Stopped(BaseException):
     """As a Ctrl-C is: nothing catches it."""
 
 
-@pytest.mark.parametrize("where", ["_optimise_bandwidth", "_polish"])
+@pytest.mark.parametrize("where", ["optimise_bandwidth", "polish_winner"])
 @pytest.mark.parametrize("streamed", [False, True])
 def test_finished_steps_are_not_done_again(wells, tmp_path, monkeypatch, where, streamed):
     if streamed:

@@ -20,8 +20,9 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from m3c_md import M3C, MMC, KMedoids, PCCAPlus
-from m3c_md.clustering import face as face_module
-from m3c_md.clustering.face import StateEstimator, StateModel
+from m3c_md.clustering import state_model as face_module
+from m3c_md.clustering.state_estimator import StateEstimator
+from m3c_md.clustering.state_model import StateModel
 from m3c_md.exceptions import InputError, ShortTrajectoryWarning
 from m3c_md.matching import agreement
 from tests.conftest import Wells, hidden_markov_wells, other_warnings, quick

@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 from m3c_md import KMedoids
 from m3c_md.clustering.k_medoids import KMedoidsModel
 from m3c_md.exceptions import InputError, RareStateWarning
-from m3c_md.search.coarse_graining import k_medoids
+from m3c_md.partitions.k_medoids import k_medoids
 from tests.conftest import Wells, hidden_markov_wells
 
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from m3c_md import MMC, KMedoids, PCCAPlus
-from m3c_md.clustering.face import StateModel
 from m3c_md.clustering.lumped import LumpedModel, lump_microstates, states_of_microstates
+from m3c_md.clustering.state_model import StateModel
 from m3c_md.exceptions import InputError
 from m3c_md.matching import agreement
 from tests.conftest import Wells, hidden_markov_wells, quick

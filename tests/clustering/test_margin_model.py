@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from m3c_md import M3CModel
-from m3c_md.clustering import face as face_module
+from m3c_md.clustering import state_model as face_module
 from tests.conftest import Wells
 
 

@@ -23,10 +23,10 @@ import pandas as pd
 import pytest
 
 from m3c_md import MMC, KMedoids, M3CModel, PCCAPlus, load_model
-from m3c_md.clustering.face import StateModel
 from m3c_md.clustering.k_medoids import KMedoidsModel
 from m3c_md.clustering.margin_model import MarginModel, MMCModel
 from m3c_md.clustering.pcca_plus import PCCAPlusModel
+from m3c_md.clustering.state_model import StateModel
 from m3c_md.exceptions import InputError, ModelFileError
 from tests.clustering.test_pcca_plus import LOST_STATE, of_symbols, quietly
 from tests.conftest import Wells, hidden_markov_wells, quick

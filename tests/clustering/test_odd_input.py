@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from m3c_md.exceptions import ShortTrajectoryWarning
-from m3c_md.inputs import is_list_of_arrays
+from m3c_md.inputs.trajectories import is_list_of_arrays
 from m3c_md.matching import agreement
 from tests.conftest import hidden_markov_wells, other_warnings, quick
 

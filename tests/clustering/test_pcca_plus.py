@@ -25,7 +25,7 @@ from m3c_md.exceptions import (
     SolverError,
 )
 from m3c_md.matching import agreement
-from m3c_md.search.coarse_graining import k_medoids
+from m3c_md.partitions.k_medoids import k_medoids
 from tests.conftest import Wells, hidden_markov_wells
 
 

@@ -23,8 +23,8 @@ from m3c_md.clustering.visits import (
     visits_of_source,
 )
 from m3c_md.exceptions import FewVisitsWarning, ModelFileError
-from m3c_md.search import source as source_module
-from m3c_md.search.source import LocalSource
+from m3c_md.frames import source as source_module
+from m3c_md.frames.source import LocalSource
 from tests.clustering.test_common_face import MAKERS, by_name
 from tests.conftest import hidden_markov_wells, quick
 

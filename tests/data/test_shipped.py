@@ -21,7 +21,7 @@ from m3c_md.data.simulate import read_settings
 from m3c_md.exceptions import FewVisitsWarning, InputError
 from tests.conftest import quick
 
-DATA = Path(m3c_md.data.__file__).parent
+DATA = m3c_md.data.SHIPPED
 MOST_BYTES = 12_000_000
 SHIPPED = {"alanine-dipeptide": alanine_dipeptide, "deca-alanine": deca_alanine}
 
@@ -182,19 +182,20 @@ def test_data_are_small_enough_to_ship():
 
 
 def installed(folder: Path) -> Path:
-    """Lay the package out as an installation does: data inside."""
-    (folder / "m3c_md").mkdir(parents=True)
-    for path in Path(m3c_md.__file__).parent.iterdir():
-        if path.name not in ("data", "__pycache__"):
-            (folder / "m3c_md" / path.name).symlink_to(path)
-    (folder / "m3c_md" / "data").symlink_to(DATA)
+    """Lay the package out as an installation does: files inside."""
+    home = Path(m3c_md.__file__).parent
+    (folder / "m3c_md" / "data").mkdir(parents=True)
+    for path in [*home.iterdir(), *(home / "data").iterdir()]:
+        if path.name not in ("data", "files", "__pycache__"):
+            (folder / "m3c_md" / path.relative_to(home)).symlink_to(path)
+    (folder / "m3c_md" / "data" / "files").symlink_to(DATA)
     return folder
 
 
 @pytest.mark.parametrize("layout", ["clone", "installation"])
 def test_data_are_found_from_another_working_folder(layout, tmp_path):
-    home = DATA.parent
-    if layout == "clone" and home.name == "m3c_md":
+    home = Path(m3c_md.__file__).parents[1]
+    if layout == "clone" and home not in DATA.parents[:1]:
         pytest.skip("the package is installed")
     if layout == "installation":
         try:
@@ -218,5 +219,5 @@ def test_data_are_found_from_another_working_folder(layout, tmp_path):
     assert done.returncode == 0, done.stderr
     package, folder, text = done.stdout.splitlines()
     assert Path(package) == home / "m3c_md" / "__init__.py"
-    assert Path(folder).parent == (DATA if layout == "clone" else home / "m3c_md" / "data")
+    assert Path(folder).parent == (DATA if layout == "clone" else home / "m3c_md" / "data" / "files")
     assert text == str(alanine_dipeptide())

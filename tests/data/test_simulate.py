@@ -26,7 +26,7 @@ from m3c_md.data.simulate import frames_done, parts_path, read_settings, simulat
 TINY = dataclasses.replace(
     DEFAULTS["alanine-dipeptide"], n_frames=7, steps_per_frame=5, chunk_frames=3, equilibration_frames=1
 )
-TOPOLOGY = Path(m3c_md.data.__file__).parent / "alanine_dipeptide" / "topology.pdb"
+TOPOLOGY = m3c_md.data.SHIPPED / "alanine_dipeptide" / "topology.pdb"
 # Nanometres that an atom moves at most between frames of the stand-in, along each axis.
 STRIDE = 0.004
 

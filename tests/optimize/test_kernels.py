@@ -8,10 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from m3c_md.optimize import blocks as blocks_module
-from m3c_md.optimize import kernels
-from m3c_md.optimize.blocks import RiskAlongLine, Rule, WindowBlock, all_label_costs, class_sums, curvature, pass_sums
-from m3c_md.search import coarse_graining
-from m3c_md.search.coarse_graining import assign
+from m3c_md.optimize import curvature as curvature_module
+from m3c_md.optimize import kernels, line_risk
+from m3c_md.optimize.blocks import Rule, WindowBlock, all_label_costs, class_sums, pass_sums
+from m3c_md.optimize.curvature import curvature
+from m3c_md.optimize.line_risk import RiskAlongLine
+from m3c_md.partitions import nearest
+from m3c_md.partitions.nearest import assign
 
 pytestmark = pytest.mark.skipif(kernels.compiled() is None, reason="numba is missing or switched off")
 
@@ -19,8 +22,8 @@ pytestmark = pytest.mark.skipif(kernels.compiled() is None, reason="numba is mis
 def without_numba(function):
     """What the array code gives."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks_module, "compiled", lambda: None)
-        patch.setattr(coarse_graining, "compiled", lambda: None)
+        for module in (blocks_module, curvature_module, line_risk, nearest):
+            patch.setattr(module, "compiled", lambda: None)
         return function()
 
 

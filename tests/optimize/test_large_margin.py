@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.svm import LinearSVC
 
-from m3c_md.optimize import blocks as blocks_module
-from m3c_md.optimize.blocks import Rule, WindowBlock, all_label_costs, class_sums, curvature, pass_sums
+from m3c_md.optimize import curvature as curvature_module
+from m3c_md.optimize.blocks import Rule, WindowBlock, all_label_costs, class_sums, pass_sums
+from m3c_md.optimize.curvature import curvature
 from m3c_md.optimize.feature_map import draw_fourier_map
 from m3c_md.optimize.large_margin import solve_definite, solve_large_margin
 from m3c_md.optimize.window_loss import orthonormal_contrasts, window_losses
@@ -264,9 +265,9 @@ def test_thinned_curvature_is_close_to_the_full_one(monkeypatch):
     rng = np.random.default_rng(8)
     rule = Rule(rng.normal(size=(3, 6)), np.zeros(3))
     sums = pass_sums([block], labels, rule, 1.0)
-    monkeypatch.setattr(blocks_module, "MAX_HESSIAN_ROWS", 10**9)
+    monkeypatch.setattr(curvature_module, "MAX_HESSIAN_ROWS", 10**9)
     full = curvature([block], sums, 3, 1.0)
-    monkeypatch.setattr(blocks_module, "MAX_HESSIAN_ROWS", 1500)
+    monkeypatch.setattr(curvature_module, "MAX_HESSIAN_ROWS", 1500)
     thinned = curvature([block], sums, 3, 1.0)
     assert not np.array_equal(full, thinned)
     assert np.linalg.norm(thinned - full, 2) < 0.3 * np.linalg.norm(full, 2)
@@ -502,7 +503,7 @@ def test_narrow_kernel_and_little_regularization(bias):
 
 def test_thinning_the_hessian_does_not_spoil_convergence(monkeypatch):
     block, labels = metastable_problem(n_windows=2000, n_features=10, bandwidth=1.0)
-    monkeypatch.setattr(blocks_module, "MAX_HESSIAN_ROWS", 300)
+    monkeypatch.setattr(curvature_module, "MAX_HESSIAN_ROWS", 300)
     thinned = solve_large_margin([block], labels, 3, 1e-3)
     monkeypatch.undo()
     full = solve_large_margin([block], labels, 3, 1e-3)

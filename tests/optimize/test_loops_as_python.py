@@ -14,22 +14,15 @@ import numpy as np
 import pytest
 
 from m3c_md.optimize import blocks as blocks_module
-from m3c_md.optimize import kernels, newton
-from m3c_md.optimize.blocks import (
-    MAX_HESSIAN_ROWS,
-    RiskAlongLine,
-    Rule,
-    WindowBlock,
-    all_label_costs,
-    class_sums,
-    curvature,
-    pass_sums,
-    thinned,
-)
+from m3c_md.optimize import curvature as curvature_module
+from m3c_md.optimize import kernels, line_risk, newton
+from m3c_md.optimize.blocks import Rule, WindowBlock, all_label_costs, class_sums, pass_sums, thinned
+from m3c_md.optimize.curvature import MAX_HESSIAN_ROWS, curvature
 from m3c_md.optimize.large_margin import SAMPLE_SIZE, minimise_smoothed, solve_large_margin
-from m3c_md.search import coarse_graining, lumping
-from m3c_md.search.coarse_graining import assign
-from m3c_md.search.lumping import flip_to_metastability, lumped_metastability
+from m3c_md.optimize.line_risk import RiskAlongLine
+from m3c_md.partitions import lumping, nearest
+from m3c_md.partitions.lumping import flip_to_metastability, lumped_metastability
+from m3c_md.partitions.nearest import assign
 from tests.conftest import hidden_markov_wells, quick
 from tests.optimize.test_kernels import random_case
 
@@ -51,7 +44,7 @@ def as_python(function: Callable[[], Any]) -> Any:
 def without_numba(function: Callable[[], Any]) -> Any:
     """What the array code gives, in all places that have some."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (blocks_module, newton, coarse_graining, lumping):
+        for module in (blocks_module, curvature_module, line_risk, newton, nearest, lumping):
             patch.setattr(module, "compiled", lambda: None)
         return function()
 

@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from m3c_md.optimize import blocks as blocks_module
-from m3c_md.optimize import large_margin, newton
-from m3c_md.optimize.blocks import Rule, WindowBlock, curvature, pass_sums
+from m3c_md.optimize import curvature as curvature_module
+from m3c_md.optimize import large_margin, line_risk, newton
+from m3c_md.optimize.blocks import Rule, WindowBlock, pass_sums
+from m3c_md.optimize.curvature import curvature
 from m3c_md.optimize.large_margin import minimise_smoothed, solve_large_margin
 from m3c_md.optimize.newton import affordable_iterations, conjugate_direction, conjugate_gradients, curved_windows
 from m3c_md.optimize.window_loss import orthonormal_contrasts
@@ -32,7 +34,7 @@ def split(blocks, sizes):
 
 def without_numba(function):
     with pytest.MonkeyPatch.context() as patch:
-        for module in (blocks_module, newton):
+        for module in (blocks_module, curvature_module, line_risk, newton):
             patch.setattr(module, "compiled", lambda: None)
         return function()
 

@@ -13,14 +13,8 @@ from hypothesis import strategies as st
 
 from m3c_md.exceptions import InputError, SolverError
 from m3c_md.optimize import relaxation as module
-from m3c_md.optimize.relaxation import (
-    fixed_labels_value,
-    joint_gram,
-    joint_kernel,
-    kernel_features,
-    solve_full_relaxation,
-    solve_relaxation,
-)
+from m3c_md.optimize.full_relaxation import fixed_labels_value, solve_full_relaxation
+from m3c_md.optimize.relaxation import joint_gram, joint_kernel, kernel_features, solve_relaxation
 
 SIZES = list(itertools.product((1, 2), (2, 3)))  # (slices, states)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from m3c_md.frames.windows import windows_of_trajectories
 from m3c_md.optimize.blocks import Rule
-from m3c_md.search.candidates import Search, SearchOptions
+from m3c_md.search.candidates import Search
 from m3c_md.search.local_search import LocalOptimum, SearchSettings
 from m3c_md.search.problem import prepare_problem
 from m3c_md.search.selection import Candidate
+from m3c_md.search.steps import SearchOptions
 from m3c_md.search.support import Support
-from m3c_md.search.windows import windows_of_trajectories
 
 TRIANGLE = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from m3c_md.frames.windows import FeatureBlocks
 from m3c_md.search import bandwidth_choice
 from m3c_md.search.bandwidth_choice import STANDARD_ERRORS, WORSE_SCORE, part_losses, widest_first
 from m3c_md.search.selection import ranked, same_decomposition, score
-from m3c_md.search.windows import FeatureBlocks
 from tests.search._data import problem_of, search, switching
 
 BANDWIDTHS = tuple(2.0 ** (0.5 * j) for j in range(-1, 7))

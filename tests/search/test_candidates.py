@@ -10,6 +10,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from m3c_md.exceptions import DegenerateSolutionError
+from m3c_md.frames.windows import FeatureBlocks, windows_of_trajectories
 from m3c_md.matching import agreement
 from m3c_md.optimize.blocks import all_label_costs
 from m3c_md.optimize.feature_map import draw_fourier_map
@@ -17,12 +18,12 @@ from m3c_md.optimize.labels import balanced_labels, class_bounds
 from m3c_md.optimize.large_margin import solve_large_margin
 from m3c_md.optimize.window_loss import window_losses
 from m3c_md.search import candidates as candidates_module
+from m3c_md.search import steps as steps_module
 from m3c_md.search import trials as trials_module
 from m3c_md.search.local_search import local_search
 from m3c_md.search.selection import Standing, frame_populations, judge, score
 from m3c_md.search.starts import shared_starts
 from m3c_md.search.trials import N_SCOUTS
-from m3c_md.search.windows import FeatureBlocks, windows_of_trajectories
 from tests.search._data import problem_of, search, slow_and_wide, switching
 
 FATES = ("winner", "finalist", "degenerate", "same as", "dropped")
@@ -194,7 +195,7 @@ class TestDegenerate:
         monkeypatch.setattr(candidates_module, "RUNGS", ((150, 2), (300, 2)))
         best = run(problem)[0].bandwidth
         monkeypatch.setattr(
-            candidates_module,
+            steps_module,
             "frame_populations",
             lambda problem, c: np.eye(3)[0] if c.bandwidth == best else frame_populations(problem, c),
         )

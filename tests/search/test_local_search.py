@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from m3c_md.frames.windows import FeatureBlocks
 from m3c_md.matching import agreement
 from m3c_md.optimize.blocks import all_label_costs
 from m3c_md.optimize.labels import balanced_labels, class_bounds
 from m3c_md.optimize.large_margin import MAX_PASSES, solve_large_margin
 from m3c_md.search.local_search import COARSEST_GAP, EMPTY_ROUNDS, HASTY_PASSES, local_search
-from m3c_md.search.windows import FeatureBlocks
 from tests.search._data import problem_of, switching
 
 

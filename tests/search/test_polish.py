@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from m3c_md import M3C, MMC
+from m3c_md.frames.source import LocalSource
+from m3c_md.frames.windows import FeatureBlocks
 from m3c_md.matching import agreement
 from m3c_md.optimize.blocks import all_label_costs
 from m3c_md.optimize.large_margin import solve_large_margin
@@ -15,8 +17,6 @@ from m3c_md.search import candidates as candidates_module
 from m3c_md.search.local_search import local_search
 from m3c_md.search.polish import polish_on_all_data
 from m3c_md.search.selection import judge
-from m3c_md.search.source import LocalSource
-from m3c_md.search.windows import FeatureBlocks
 from tests.conftest import hidden_markov_wells
 from tests.search._data import problem_of, switching
 

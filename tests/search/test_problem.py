@@ -7,10 +7,11 @@ import pytest
 from scipy.spatial.distance import pdist
 
 from m3c_md.exceptions import InputError
+from m3c_md.frames.weights import effective_sample
+from m3c_md.frames.windows import windows_of_trajectories
 from m3c_md.optimize.feature_map import gaussian_kernel
+from m3c_md.partitions.reweighting import relaxed_weights
 from m3c_md.search.problem import BANDWIDTH_FACTORS, column_scale, default_bandwidths, joined_slices
-from m3c_md.search.reweighting import effective_sample, relaxed_weights
-from m3c_md.search.windows import windows_of_trajectories
 from tests.search._data import problem_of, switching
 
 

@@ -11,6 +11,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from m3c_md.frames.windows import FeatureBlocks
 from m3c_md.matching import agreement
 from m3c_md.search import starts as starts_module
 from m3c_md.search.problem import BandwidthStart, SharedStart
@@ -22,7 +23,6 @@ from m3c_md.search.starts import (
     relaxation_labels,
     shared_starts,
 )
-from m3c_md.search.windows import FeatureBlocks
 from tests.search._data import problem_of, slow_and_wide, switching
 
 SHARED = get_args(SharedStart)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from m3c_md.search.support import N_PARTS, independent_parts, metastability_of, part_transitions, support_of
+from m3c_md.frames.parts import N_PARTS, independent_parts
+from m3c_md.search.support import metastability_of, part_transitions, support_of
 
 
 class TestParts:

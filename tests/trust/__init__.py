@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 import m3c_md
-import m3c_md.data
 
-OURS = (Path(m3c_md.__file__).parent, Path(m3c_md.data.__file__).parent)
+OURS = Path(m3c_md.__file__).parent
 STANDARD_LIBRARY = Path(sysconfig.get_path("stdlib"))
 
 
@@ -26,7 +25,7 @@ def raised_by_us(error: BaseException) -> bool:
     files = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)]
     while files and STANDARD_LIBRARY in files[-1].parents and "site-packages" not in files[-1].parts:
         files.pop()
-    return bool(files) and any(home in files[-1].parents for home in OURS)
+    return bool(files) and OURS in files[-1].parents
 
 
 def refused(call: Callable[[], Any], kind: type[BaseException], message: str) -> None:

@@ -19,7 +19,7 @@ from deeptime.base import InputFormatError
 from scipy import sparse
 
 from m3c_md import M3C, MMC, KMedoids, PCCAPlus
-from m3c_md.clustering.face import StateEstimator
+from m3c_md.clustering.state_estimator import StateEstimator
 from m3c_md.exceptions import DegenerateSolutionError, InputError
 from tests.conftest import hidden_markov_wells, quick
 from tests.trust import refused

@@ -16,7 +16,7 @@ import pytest
 
 from m3c_md import DihedralFeaturizer, KMedoids, compare
 from m3c_md.cli import main
-from m3c_md.clustering.face import StateModel
+from m3c_md.clustering.state_model import StateModel
 from m3c_md.exceptions import TrajectoryWarning
 from tests.conftest import hidden_markov_wells, quick
 from tests.features import random_trajectory, topology_of

@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from m3c_md import M3C, MMC, KMedoids, PCCAPlus, compare, load_model, scan_states
-from m3c_md.clustering import face
-from m3c_md.clustering.face import StateModel
+from m3c_md.clustering import state_model as face
+from m3c_md.clustering.state_model import StateModel
 from m3c_md.exceptions import DegenerateSolutionError, M3CWarning
 from m3c_md.matching import agreement
 from m3c_md.optimize.feature_map import FourierMap, draw_fourier_map

@@ -10,7 +10,7 @@ import pytest
 
 from m3c_md import M3C, MMC, KMedoids, PCCAPlus, compare, scan_states
 from m3c_md.cli import main
-from m3c_md.clustering.face import StateEstimator
+from m3c_md.clustering.state_estimator import StateEstimator
 from m3c_md.exceptions import InputError
 
 

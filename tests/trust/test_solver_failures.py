@@ -33,21 +33,18 @@ from m3c_md.exceptions import (
     SolverError,
     WeightsWarning,
 )
+from m3c_md.frames.weights import weights_of_ratios
 from m3c_md.matching import agreement
 from m3c_md.optimize import labels as labels_module
 from m3c_md.optimize.blocks import WindowBlock, class_sums
+from m3c_md.optimize.full_relaxation import fixed_labels_value, solve_full_relaxation
 from m3c_md.optimize.large_margin import solve_definite, solve_large_margin
 from m3c_md.optimize.least_squares import least_squares_rule, second_moments
-from m3c_md.optimize.relaxation import (
-    fixed_labels_value,
-    joint_kernel,
-    kernel_features,
-    solve_full_relaxation,
-    solve_relaxation,
-)
+from m3c_md.optimize.relaxation import joint_kernel, kernel_features, solve_relaxation
+from m3c_md.partitions.k_means import k_means
+from m3c_md.partitions.k_medoids import k_medoids
 from m3c_md.search import candidates as candidates_module
-from m3c_md.search.coarse_graining import k_means, k_medoids
-from m3c_md.search.reweighting import weights_of_ratios
+from m3c_md.search import steps as steps_module
 from m3c_md.systems import MODEL_I, labelled_sequence
 from m3c_md.systems.reference import ExactReference
 from m3c_md.validation import chapman_kolmogorov, implied_timescales
@@ -460,14 +457,14 @@ class TestTheLabelStep:
         self, lopsided: Wells, monkeypatch: Patch, tmp_path: Any
     ) -> None:
         """One start of two fails in the search itself; a checkpoint does not hide that from whoever goes on."""
-        original = candidates_module._balanced_start
+        original = steps_module._balanced_start
 
         def balanced_start(blocks: Any, trial: Any, *arguments: Any) -> Any:
             if trial.start == "labels 0":
                 raise SolverError("no luck with these labels; use others")
             return original(blocks, trial, *arguments)
 
-        monkeypatch.setattr(candidates_module, "_balanced_start", balanced_start)
+        monkeypatch.setattr(steps_module, "_balanced_start", balanced_start)
         turns = np.arange(len(lopsided.frames)) % 2  # given twice: what comes of one start comes of its twin
         options: dict[str, Any] = {"starts": (turns, turns, "kmeans"), "bandwidth": (0.5, 1.0, 2.0)}
         models = []
@@ -496,7 +493,7 @@ class TestCandidatesThatFailLate:
     @pytest.mark.parametrize("n_lost", [1, 10])
     def test_on_a_larger_sample(self, wells: Wells, monkeypatch: Patch, n_lost: int) -> None:
         """One candidate, or all that had come so far: then those dropped before come to their turn."""
-        original = candidates_module.local_search
+        original = steps_module.local_search
         lost: list[int] = []
 
         def local_search(blocks: Any, labels: Any, *arguments: Any, **options: Any) -> Any:
@@ -505,7 +502,7 @@ class TestCandidatesThatFailLate:
                 raise SolverError("no luck with so many; use fewer")
             return original(blocks, labels, *arguments, **options)
 
-        monkeypatch.setattr(candidates_module, "local_search", local_search)
+        monkeypatch.setattr(steps_module, "local_search", local_search)
         with pytest.warns(FailedStartWarning, match=r"failed at bandwidth .*no luck with so many; use fewer"):
             model = quick(2, bandwidth=(0.5, 0.7, 0.9, 1.2, 1.5, 1.9), starts=("kinetic", "random")).fit_fetch(
                 wells.frames
@@ -514,7 +511,7 @@ class TestCandidatesThatFailLate:
         assert agreement(model.transform(wells.frames), wells.states) > 0.98
 
     def test_at_full_accuracy(self, wells: Wells, monkeypatch: Patch) -> None:
-        original = candidates_module._polish
+        original = candidates_module.polish_winner
         done: list[str] = []
 
         def polish(problem: Any, candidate: Any, *arguments: Any) -> Any:
@@ -523,19 +520,21 @@ class TestCandidatesThatFailLate:
                 raise SolverError("no luck at the end; use a larger gap")
             return original(problem, candidate, *arguments)
 
-        monkeypatch.setattr(candidates_module, "_polish", polish)
+        monkeypatch.setattr(candidates_module, "polish_winner", polish)
         with pytest.warns(FailedStartWarning, match="no luck at the end; use a larger gap"):
             model = quick(2, bandwidth=(0.7, 1.0), starts=("kinetic",)).fit_fetch(wells.frames)
         assert "failed: at full accuracy" in set(model.candidates["fate"])
         assert agreement(model.transform(wells.frames), wells.states) > 0.98
 
     def test_all_of_them(self, wells: Wells, monkeypatch: Patch) -> None:
-        monkeypatch.setattr(candidates_module, "_polish", raising(SolverError("no luck at the end; use a larger gap")))
+        monkeypatch.setattr(
+            candidates_module, "polish_winner", raising(SolverError("no luck at the end; use a larger gap"))
+        )
         refused(lambda: quick(2).fit(wells.frames), SolverError, "'kinetic' failed at bandwidth 1 .*no luck at the end")
 
     def test_without_a_list_the_first_failure_is_raised(self, wells: Wells, monkeypatch: Patch) -> None:
         problem = problem_of([wells.frames], 2)
-        monkeypatch.setattr(candidates_module, "local_search", raising(SolverError("no luck; use none")))
+        monkeypatch.setattr(steps_module, "local_search", raising(SolverError("no luck; use none")))
         with pytest.raises(SolverError, match="no luck; use none"):
             search(problem, (1.0,), ("kmeans",))
         monkeypatch.setattr("m3c_md.search.starts.eigh", raising(LinAlgError("none here")))
@@ -618,7 +617,7 @@ class TestLimits:
         assert str(caught[-1].message) in model.warnings
 
     def test_passes_of_the_large_margin_problem(self, wells: Wells, monkeypatch: Patch) -> None:
-        for limit in ("HASTY_PASSES", "MAX_PASSES"):
+        for limit in ("HASTY_PASSES", "EXTRA_PASSES", "MAX_PASSES"):
             monkeypatch.setattr(f"m3c_md.search.local_search.{limit}", 1)
         with pytest.warns(ConvergenceWarning, match=r"a gap of \d.*e-\d+; raise"):
             model = quick(2).fit_fetch(wells.frames)

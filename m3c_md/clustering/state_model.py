@@ -1,0 +1,306 @@
+"""The face that all models share: a rule that gives every frame a state."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from deeptime.base import Model, Transformer
+from numpy.typing import NDArray
+
+from m3c_md.arrays import FloatArray
+from m3c_md.clustering.archive import Contents, save_model
+from m3c_md.clustering.lumped import (
+    LumpedModel,
+    check_msm,
+    lump_microstates,
+    n_microstates,
+    states_of_microstates,
+)
+from m3c_md.clustering.visits import VisitCounts, stored_visits
+from m3c_md.exceptions import InputError
+from m3c_md.inputs.settings import check_choice, check_integer, check_random_state
+from m3c_md.inputs.trajectories import (
+    as_frame_arrays,
+    as_trajectories,
+    as_trajectory,
+    check_names,
+    column_names,
+    is_list_of_arrays,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from deeptime.markov.msm import MarkovStateModel
+
+
+# Frames that are worked on at a time.
+FRAMES_AT_ONCE = 16_384
+# Squares of coordinates must not overflow.
+LARGEST_COORDINATE = 1e100
+
+
+class StateModel(Model, Transformer):  # type: ignore[misc]
+    """States as a rule on continuous coordinates: the state of a frame is the one with the largest score.
+
+    Attributes
+    ----------
+    populations : (n_states,) array
+        Share of the training frames in each state, in falling order.
+    warnings : list of str
+        What was said during the fit.
+    columns : list of str or None
+        Names of the columns, if the model was fitted to tables (DataFrames); new tables must have the same.
+    """
+
+    def __init__(self, populations: FloatArray, n_columns: int) -> None:
+        super().__init__()
+        self.populations = populations
+        self.n_columns = n_columns
+        self.warnings: list[str] = []
+        self.columns: list[str] | None = None
+        self._visits: VisitCounts | None = None
+
+    @property
+    def visits(self) -> pd.DataFrame | None:
+        """How often the training trajectories were in each state: what its population and its rates rest on.
+
+        One row per state, counted over consecutive frames, whatever the lag time: ``frames``, ``visits`` (separate
+        stays), ``entered`` and ``left`` (stays that begin, or end, with a transition rather than with a trajectory),
+        ``trajectories`` that visit the state, and ``largest_share`` of its frames that comes from one trajectory. A
+        rate from n transitions has a relative error of about 1/√n. Of pairs (X, Y), frames are those of X, transitions
+        those from X to Y, and the rest is missing. None if it was not counted: for alternatives, and for models saved
+        by a version that did not count.
+        """
+        return None if self._visits is None else self._visits.table()
+
+    @property
+    def n_states(self) -> int:
+        """Number of states."""
+        return len(self.populations)
+
+    def _scores(self, frames: FloatArray) -> FloatArray:
+        """Scores of some frames, (n_frames, n_states)."""
+        raise NotImplementedError
+
+    def _states(self, frames: FloatArray) -> NDArray[np.intp]:
+        """State of some frames."""
+        return np.asarray(self._scores(frames).argmax(axis=1))
+
+    def transform(self, data: Any) -> Any:
+        """State of every frame.
+
+        Parameters
+        ----------
+        data : array (n_frames, n_columns), DataFrame, list of them, or iterator
+            With the columns that the model was fitted to. The arrays of an iterator are consecutive pieces of one
+            trajectory, such as those of `DihedralFeaturizer.iter_load`; no more than one of them is held in memory.
+
+        Returns
+        -------
+        (n_frames,) int32 array, or list of them
+        """
+        return self._each(data, lambda x: self._states(x).astype(np.int32))
+
+    def decision_function(self, data: Any) -> Any:
+        """Scores of all states, (n_frames, n_states); the largest decides."""
+        return self._each(data, self._scores)
+
+    def margin(self, data: Any) -> Any:
+        """Lead of the largest score over the second largest, (n_frames,): small at a boundary."""
+
+        def lead(frames: FloatArray) -> FloatArray:
+            top = np.partition(self._scores(frames), -2, axis=1)[:, -2:]
+            return np.asarray(top[:, 1] - top[:, 0])
+
+        return self._each(data, lead)
+
+    def sample(
+        self, data: Any, n: int, *, by: Literal["margin", "random"] = "margin", random_state: Any = None
+    ) -> list[NDArray[np.intp]]:
+        """Representative frames of every state.
+
+        Parameters
+        ----------
+        data : array or list of arrays
+            Trajectories to choose from.
+        n : int
+            Frames per state; fewer if a state has fewer.
+        by : "margin" or "random"
+            The frames deepest inside a state, deepest first, or frames drawn at random without repetition.
+        random_state : None, int or numpy.random.Generator
+            For ``by="random"``.
+
+        Returns
+        -------
+        list of (m, 2) arrays
+            For every state (trajectory, frame) indices, as deeptime's sampling functions return them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from m3c_md import M3C
+        >>> x = np.repeat([-1.0, 1.0] * 20, 25)[:, None] + 0.1 * np.random.default_rng(0).normal(size=(1000, 1))
+        >>> [s.shape for s in M3C(2, random_state=0).fit_fetch(x).sample(x, 3)]
+        [(3, 2), (3, 2)]
+        """
+        check_integer("n", n, 1)
+        check_choice("by", by, ("margin", "random"))
+        check_random_state(random_state)
+        self._check_names(data)
+        trajectories = as_frame_arrays(data, self.n_columns)
+        states = np.concatenate(self.transform(trajectories))
+        where = np.concatenate(
+            [np.column_stack([np.full(len(x), i), np.arange(len(x))]) for i, x in enumerate(trajectories)]
+        )
+        if by == "margin":
+            order = np.argsort(-np.concatenate(self.margin(trajectories)), kind="stable")
+        else:
+            order = check_random_state(random_state).permutation(len(states))
+        return [where[order[states[order] == state][:n]] for state in range(self.n_states)]
+
+    def lump(self, msm: MarkovStateModel, *, centers: Any = None, trajs: Any = None, dtrajs: Any = None) -> LumpedModel:
+        """Lump the microstates of a Markov state model by this model: the one line to change where PCCA+ stood.
+
+        Give either ``centers`` or both ``trajs`` and ``dtrajs``; the latter looks at every frame and is the better.
+
+        Parameters
+        ----------
+        msm : deeptime MarkovStateModel
+            On microstates; restricted to a connected set or not.
+        centers : (n_microstates, n_columns) array
+            Centres of all microstates, e.g. ``KMeans(...).fit_fetch(trajs).cluster_centers``.
+        trajs, dtrajs : list of arrays
+            Trajectories and, frame by frame, their microstates: a microstate belongs to the state of most of its
+            frames.
+
+        Returns
+        -------
+        LumpedModel
+            With the fields of deeptime's `PCCAModel`; states are numbered as in this model.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from deeptime.clustering import KMeans
+        >>> from deeptime.markov.msm import MaximumLikelihoodMSM
+        >>> from m3c_md import M3C
+        >>> x = np.repeat([-1.0, 1.0] * 20, 25) + 0.3 * np.random.default_rng(0).normal(size=1000)
+        >>> micro = KMeans(6, fixed_seed=1, n_jobs=1).fit_fetch(x[:, None])
+        >>> msm = MaximumLikelihoodMSM(lagtime=1).fit_fetch(micro.transform(x[:, None]))
+        >>> pcca = M3C(2, random_state=0).fit_fetch(x).lump(msm, centers=micro.cluster_centers)  # msm.pcca(2)
+        >>> pcca.n_metastable, pcca.memberships.shape
+        (2, (6, 2))
+        """
+        check_msm(msm)
+        if centers is not None and trajs is None and dtrajs is None:
+            states, purity = self.transform(as_trajectory(centers, "centers")), None
+        elif centers is None and trajs is not None and dtrajs is not None:
+            self._check_names(trajs)
+            labels = self.transform(as_trajectories(trajs, self.n_columns))
+            states, purity = states_of_microstates(labels, dtrajs, self.n_states, n_microstates(msm))
+        else:
+            raise InputError("give lump either centers= of the microstates, or both trajs= and dtrajs=")
+        return lump_microstates(msm, states, self.n_states, purity=purity)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one file without pickle, to be read by `load_model`; an existing file is replaced."""
+        save_model(self, path)
+
+    def _texts(self) -> dict[str, Any]:
+        """Settings that files of all models have."""
+        texts: dict[str, Any] = {"warnings": self.warnings}
+        if self.columns is not None:
+            texts["columns"] = self.columns
+        if self._visits is not None:
+            texts["n_trajectories"] = self._visits.n_trajectories
+        return texts
+
+    def _visit_arrays(self) -> dict[str, NDArray[Any]]:
+        """Arrays that files of all models have."""
+        return {} if self._visits is None else {"visits": self._visits.counts}
+
+    def _with_texts(self, contents: Contents) -> Self:
+        """Take what files of all models have."""
+        self._visits = stored_visits(contents, self.n_states)
+        self.warnings.extend(contents.texts("warnings"))
+        if "columns" in contents.settings:
+            self.columns = contents.texts("columns", self.n_columns)
+        return self
+
+    def _contents(self) -> Contents:
+        """What a model file has to hold."""
+        raise NotImplementedError
+
+    @classmethod
+    def _from_contents(cls, contents: Contents) -> Self:
+        """Model from what a model file holds."""
+        raise NotImplementedError
+
+    def _each(self, data: Any, function: Callable[[FloatArray], NDArray[Any]]) -> Any:
+        """Apply a function of frames to one trajectory or to each of several, some frames at a time."""
+        several = is_list_of_arrays(data)
+        self._check_names(data)
+        farthest = self._farthest()
+
+        def blocks(x: Any, name: str, before: int = 0) -> Iterator[NDArray[Any]]:
+            for first in range(0, len(x), FRAMES_AT_ONCE):
+                frames = as_trajectory(x[first : first + FRAMES_AT_ONCE], name, before + first)
+                _check_near(frames, farthest, name, before + first)
+                yield function(frames)
+
+        if isinstance(data, Iterator):
+            parts: list[NDArray[Any]] = []
+            n_frames = 0
+            for piece in data:
+                frames = as_frame_arrays(piece, self.n_columns)[0]
+                parts += blocks(frames, "data", n_frames)
+                n_frames += len(frames)
+            if not parts:
+                raise InputError("the iterator of pieces is at its end: each can be read only once; make a new one")
+            return np.concatenate(parts)
+        results = [
+            np.concatenate(list(blocks(x, f"trajectory {i}" if several else "data")))
+            for i, x in enumerate(as_frame_arrays(data, self.n_columns))
+        ]
+        return results if several else results[0]
+
+    def _farthest(self) -> FloatArray:
+        """Largest coordinate in each column for which states can be told apart in floating point."""
+        return np.full(self.n_columns, LARGEST_COORDINATE)
+
+    def _check_names(self, data: Any) -> None:
+        check_names(column_names(data), self.columns, "these data", "the model was fitted to")
+
+    def __repr__(self) -> str:
+        shares = ", ".join(f"{p:.3g}" for p in self.populations)
+        more = "".join(f", {text}" for text in self._shown())
+        return f"{type(self).__name__}(n_states={self.n_states}, populations=[{shares}]{more})"
+
+    def _shown(self) -> list[str]:
+        """What else the repr shows."""
+        return []
+
+
+def _check_near(frames: FloatArray, farthest: FloatArray, name: str, first: int) -> None:
+    """Refuse frames so far away in some column that rounding would choose their state."""
+    if (np.maximum(frames.max(axis=0), -frames.min(axis=0)) <= farthest).all():
+        return
+    frame, column = np.argwhere(np.abs(frames) > farthest)[0]
+    raise InputError(
+        f"{name} holds {frames[frame, column]:.4g} at frame {first + frame}, column {column}, too far from the frames "
+        "of the fit to have a state; give the features of the fit, in the same units"
+    )
+
+
+def falling(populations: FloatArray) -> NDArray[np.intp]:
+    """Order of states by falling population, ties as they stand.
+
+    Examples
+    --------
+    >>> falling(np.array([0.2, 0.5, 0.3])).tolist()
+    [1, 2, 0]
+    """
+    return np.argsort(-populations, kind="stable")

@@ -1,0 +1,1 @@
+"""Access to frames: windows over them, and where they come from."""

@@ -1,0 +1,53 @@
+"""Weights of windows from ratios: how much rarer or more frequent each would be in relaxed data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from m3c_md.arrays import FloatArray
+
+# Bounds on a weight relative to the uniform one: no few windows decide alone, and none is ignored. A process seen
+# once in one direction only (a helix that melts and does not refold) would otherwise be weighted away.
+WEIGHT_BOUNDS = (0.05, 20.0)
+
+
+def weights_of_ratios(ratios: Sequence[NDArray[np.floating]]) -> FloatArray:
+    """Normalised weights of windows from their ratios, averaged over partitions to lessen the influence of one."""
+    total = np.asarray(np.sum(ratios, axis=0, dtype=np.float64))
+    weights = clipped_ratios(total, float(total.mean()))
+    return np.asarray(weights / weights.sum())
+
+
+def clipped_ratios(ratios: NDArray[np.floating], mean: float) -> FloatArray:
+    """Weights of windows before they are normalised; ``mean`` is that of the ratios of all windows.
+
+    Where all ratios vanish (see `nothing_relaxed`) windows count alike.
+    """
+    if nothing_relaxed(mean):
+        return np.ones(len(ratios))
+    return np.clip(ratios.astype(np.float64) / mean, *WEIGHT_BOUNDS)
+
+
+def nothing_relaxed(mean: float) -> bool:
+    """Whether the data would all have gone to where no window begins, so that ratios say nothing.
+
+    Examples
+    --------
+    >>> nothing_relaxed(0.0), nothing_relaxed(1e-3)
+    (True, False)
+    """
+    return not 0.0 < mean < np.inf
+
+
+def effective_sample(weights: FloatArray) -> float:
+    """(Σ w)² / (N Σ w²): one for uniform weights, 1/N if one window has them all.
+
+    Examples
+    --------
+    >>> effective_sample(np.array([1.0, 1.0, 0.0, 0.0]))
+    0.5
+    """
+    return min(1.0, float(weights.sum() ** 2 / (len(weights) * (weights**2).sum())))

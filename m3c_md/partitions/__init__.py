@@ -1,0 +1,1 @@
+"""Partitions of frames: k-means, k-medoids, micro states and their lumpings."""

@@ -1,0 +1,177 @@
+"""Lumping of micro states into macro states, to start from: PCCA+, and merges and flips that raise Q."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+
+from m3c_md.arrays import FloatArray, IntArray
+from m3c_md.optimize.kernels import compiled
+from m3c_md.optimize.rounding import round_relation
+from m3c_md.partitions.k_means import k_means
+from m3c_md.partitions.microstates import Microstates
+from m3c_md.partitions.nearest import assign
+
+# PCCA+ states beyond those asked for, before merging, and merged lumpings kept at each level.
+EXTRA_STATES = 3
+MERGES_KEPT = 12
+
+
+@dataclass(frozen=True)
+class Lumping:
+    """A lumping of micro states, and its Q."""
+
+    cells: Microstates
+    labels: IntArray
+    metastability: float
+
+    @property
+    def windows(self) -> IntArray:
+        """State of every window's first slice."""
+        return np.asarray(self.labels[self.cells.windows[0]])
+
+
+def pcca_microstates(
+    counts: FloatArray,
+    centers: FloatArray,
+    n_states: int,
+    method: Literal["pcca", "inner_simplex"] = "pcca",
+) -> IntArray:
+    """PCCA+, or its first guess, on the reversible chain of symmetrised counts.
+
+    It runs on the largest connected set (it is wrong on a disconnected chain); the other cells get the state of their
+    nearest connected cell. If that set has fewer cells than states, geometry decides.
+    """
+    symmetric = 0.5 * (counts + counts.T)
+    cells = _largest_connected(symmetric)
+    if len(cells) < n_states:
+        return k_means(centers, n_states, np.random.default_rng(0), n_restarts=5).labels
+    chain = symmetric[np.ix_(cells, cells)]
+    # A cell without self-transitions is legitimate, but PCCA+ wants a walk that can stay.
+    lazy = chain + np.diag(1e-9 * chain.sum(axis=1))
+    labels = round_relation(lazy, n_states, method=method)
+    return labels[assign(centers, centers[cells])]
+
+
+def _largest_connected(symmetric: FloatArray) -> IntArray:
+    _, component = connected_components(symmetric > 0.0, directed=False)
+    mass = np.bincount(component, weights=symmetric.sum(axis=1))
+    return np.flatnonzero((component == np.argmax(mass)) & (symmetric.sum(axis=1) > 0.0))
+
+
+def best_lumpings(
+    partitions: list[Microstates], weights: FloatArray, scale: FloatArray, n_states: int
+) -> list[Lumping]:
+    """Most metastable lumpings of several fine partitions, best first.
+
+    Perron clusters, a few more than asked for, merged back in all promising ways, each then improved by single
+    flips. PCCA+ into exactly κ states often follows a slow but rare process (a cell hardly ever left) where merging
+    finer states finds the metastable ones; several partitions differ by chance, so the best of all is kept.
+    """
+    lumpings: list[Lumping] = []
+    for cells in partitions:
+        counts = cells.counts(weights)
+        n_fine = min(n_states + EXTRA_STATES, cells.n_microstates)
+        # The first guess of PCCA+ will do: flips follow, and optimising it for many states takes ten times as long.
+        fine = pcca_microstates(counts, cells.centers / scale, n_fine, method="inner_simplex")
+        for merged in _merge(counts, fine, n_states):
+            labels = flip_to_metastability(counts, merged, n_states)
+            lumpings.append(Lumping(cells, labels, lumped_metastability(counts, labels, n_states)))
+    return sorted(lumpings, key=lambda lumping: -lumping.metastability)
+
+
+def _merge(counts: FloatArray, labels: IntArray, n_states: int) -> list[IntArray]:
+    """Merge states pairwise down to ``n_states``, keeping the most metastable ways at each level.
+
+    Merging needs only the counts between states, which are few; the cells come back at the end.
+    """
+    n_fine = int(labels.max()) + 1
+    onehot = np.eye(n_fine)[labels]
+    between = onehot.T @ counts @ onehot
+    level = [np.arange(n_fine)]
+    for n in range(n_fine, n_states, -1):
+        merged = {
+            tuple(coarser): lumped_metastability(between, coarser, n - 1)
+            for finer in level
+            for i in range(n)
+            for j in range(i + 1, n)
+            for coarser in [_in_order(np.where(finer == j, i, finer))]
+        }
+        best = sorted(merged, key=lambda coarser: -merged[coarser])[:MERGES_KEPT]
+        level = [np.array(coarser) for coarser in best]
+    return [coarser[labels] for coarser in level]
+
+
+def _in_order(labels: IntArray) -> IntArray:
+    """Renumber states in the order of their first appearance, so that equal partitions are equal arrays."""
+    numbers: dict[int, int] = {}
+    return np.array([numbers.setdefault(label, len(numbers)) for label in labels.tolist()])
+
+
+def lumped_metastability(counts: FloatArray, labels: IntArray, n_states: int) -> float:
+    """Q = Σ_k C_kk / C_k of a lumping, on symmetrised counts.
+
+    Examples
+    --------
+    >>> lumped_metastability(np.array([[8.0, 2.0], [2.0, 8.0]]), np.array([0, 1]), 2)
+    1.6
+    """
+    onehot = np.eye(n_states)[labels]
+    macro = onehot.T @ (0.5 * (counts + counts.T)) @ onehot
+    mass = macro.sum(axis=1)
+    return float((np.diag(macro) / np.where(mass > 0.0, mass, 1.0)).sum())
+
+
+def flip_to_metastability(counts: FloatArray, labels: IntArray, n_states: int) -> IntArray:
+    """Raise Q over lumpings by single flips, steepest first, until none helps.
+
+    Parameters
+    ----------
+    counts : (n, n) array
+        Transition counts; symmetrised here, so that Q is that of the reversible chain.
+    labels : (n,) array
+        Start; every state must occur, and none is ever emptied.
+    n_states : int
+
+    Examples
+    --------
+    >>> chain = np.array([[9.0, 1, 0, 0], [1, 8, 1, 0], [0, 1, 8, 1], [0, 0, 1, 9]])
+    >>> flip_to_metastability(chain, np.array([0, 1, 0, 1]), 2).tolist()
+    [0, 0, 1, 1]
+    """
+    labels = labels.astype(np.intp)
+    symmetric = 0.5 * (counts + counts.T)
+    loops = compiled()
+    if loops is not None:
+        loops.flip_loop(symmetric, labels, n_states)
+        return labels
+    visits = symmetric.sum(axis=1)
+    own = np.diag(symmetric)
+    onehot = np.eye(n_states)[labels]
+    to_state = symmetric @ onehot
+    mass, members = visits @ onehot, onehot.sum(axis=0)
+    inner = np.einsum("ik,ik->k", onehot, to_state)
+    cells = np.arange(len(labels))
+    while True:
+        # Moving cell i from its state to state k touches only these two terms of Q.
+        terms = inner / np.where(mass > 0.0, mass, 1.0)
+        left_mass = mass[labels] - visits
+        left = (inner[labels] - 2.0 * to_state[cells, labels] + own) / np.where(left_mass > 0.0, left_mass, 1.0)
+        joined = (inner + 2.0 * to_state + own[:, None]) / np.maximum(mass + visits[:, None], np.finfo(float).tiny)
+        gain = (left - terms[labels])[:, None] + joined - terms
+        gain[(members[labels] <= 1) | (left_mass <= 0.0) | (visits == 0.0)] = -np.inf
+        gain[cells, labels] = -np.inf
+        cell, target = np.unravel_index(np.argmax(gain), gain.shape)
+        if not gain[cell, target] > 1e-12:
+            return labels
+        source = labels[cell]
+        inner[source] += own[cell] - 2.0 * to_state[cell, source]
+        inner[target] += own[cell] + 2.0 * to_state[cell, target]
+        for state, sign in ((source, -1.0), (target, 1.0)):
+            mass[state] += sign * visits[cell]
+            members[state] += sign
+            to_state[:, state] += sign * symmetric[:, cell]
+        labels[cell] = target
