@@ -42,8 +42,8 @@ N_ANGLES = 2
 SMOOTHING = 0.01
 # Frames that the rule is fitted to.
 FITTED = 30_000
-# Blocks on a full shelf.
-BLOCKS_OF_SHELF = cluster.BYTES_PER_SHELF // (BLOCK_WINDOWS * 2 * N_ANGLES * 8)
+# Blocks on a full store.
+BLOCKS_PER_STORE = cluster.BYTES_PER_STORE // (BLOCK_WINDOWS * 2 * N_ANGLES * 8)
 # Tasks of the pass that measures what a task costs.
 MANY_TASKS = 500
 
@@ -128,7 +128,7 @@ def measure(client: Client, workers: str, n_frames: int, arguments: tuple[Any, .
     ours, theirs = look(local, arguments), look(source, arguments)
     assert ours.loss == theirs.loss, "the same bits"
     assert np.array_equal(ours.gradient, theirs.gradient)
-    return Case(n_frames, workers, here, storing, len(source._shelves), there)
+    return Case(n_frames, workers, here, storing, len(source._stores), there)
 
 
 def nothing(block: FrameBlock) -> None:
@@ -138,21 +138,21 @@ def nothing(block: FrameBlock) -> None:
 def measure_overhead(client: Client, arguments: tuple[Any, ...], repeats: int) -> Overhead:
     def empty_pass(n_tasks: int) -> float:
         source = spread(client, [np.zeros((n_tasks * BLOCK_WINDOWS + 1, 1), dtype=np.float32)], 1)
-        assert len(source._shelves) == n_tasks
+        assert len(source._stores) == n_tasks
         return fastest(lambda: list(source.map(nothing)), time.process_time, repeats).wall
 
-    with mock.patch.object(cluster, "BYTES_PER_SHELF", 1):
+    with mock.patch.object(cluster, "BYTES_PER_STORE", 1):
         one, many = empty_pass(1), empty_pass(MANY_TASKS)
     part = look(LocalSource([dihedral_series(BLOCK_WINDOWS, N_ANGLES)[0]], 1), arguments)
-    packed = pickle.dumps([part] * BLOCKS_OF_SHELF)
+    packed = pickle.dumps([part] * BLOCKS_PER_STORE)
     adding = fastest(lambda: add_up(pickle.loads(packed)), time.process_time, repeats)
-    return Overhead(one, (many - one) / (MANY_TASKS - 1), adding.cpu / BLOCKS_OF_SHELF)
+    return Overhead(one, (many - one) / (MANY_TASKS - 1), adding.cpu / BLOCKS_PER_STORE)
 
 
 def seconds_on_cluster(n_frames: float, n_workers: int, per_frame: float, overhead: Overhead) -> float:
     """Time of a look, as if workers and client waited for each other."""
     n_blocks = n_frames / BLOCK_WINDOWS
-    n_tasks = max(n_blocks / BLOCKS_OF_SHELF, min(n_blocks, cluster.TASKS_PER_THREAD * n_workers))
+    n_tasks = max(n_blocks / BLOCKS_PER_STORE, min(n_blocks, cluster.TASKS_PER_THREAD * n_workers))
     waiting = overhead.round_trip + n_tasks * overhead.task + n_blocks * overhead.block
     return waiting + n_frames * per_frame / n_workers
 

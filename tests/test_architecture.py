@@ -177,3 +177,32 @@ class TestProject:
         assert not list(DATA.rglob("*.py")), "code lives in the package"
         assert (PACKAGE / "py.typed").exists()
         assert "py.typed" in patterns["m3c_md"]
+
+
+def picture() -> str:
+    """Rooms and who imports whom, as the README draws them; an arrow that follows from others is left out."""
+    arrows: dict[str, set[str]] = {}
+    for path in MODULES:
+        room = room_of(path)
+        if room in FRONT_DOORS - {"cli"}:
+            continue
+        names = imported(list(ast.walk(ast.parse(path.read_text()))))
+        rooms = {name.split(".")[1] for name in names if name.startswith("m3c_md.") and name.count(".") > 1}
+        arrows.setdefault(room, set()).update(rooms - {room})
+    folders = {room for room in arrows if (PACKAGE / room).is_dir()}
+
+    def reached(room: str) -> set[str]:
+        return arrows[room] | {further for other in arrows[room] for further in reached(other)}
+
+    lines = [
+        f"    {other} --> {room}"
+        for room in sorted(folders)
+        for other in sorted(arrows[room] & folders)
+        if not any(other in reached(between) for between in arrows[room] if between != other)
+    ]
+    return "\n".join(["```mermaid", "flowchart LR", *lines, "```"])
+
+
+@pytest.mark.skipif(not PROJECT.exists(), reason="an installed package has no README beside it")
+def test_the_picture_in_the_readme_is_drawn_from_the_code() -> None:
+    assert picture() in (PROJECT.parent / "README.md").read_text(), f"put this into README.md:\n{picture()}"

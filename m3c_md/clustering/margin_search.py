@@ -105,7 +105,7 @@ class MarginEstimator(StateEstimator):
         raise NotImplementedError
 
     def _shortest(self) -> int:
-        """Length of the longest trajectory that has no window."""
+        """Number of frames up to which a trajectory is too short to hold a window."""
         raise NotImplementedError
 
     def _lag(self) -> int:

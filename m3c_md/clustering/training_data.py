@@ -83,7 +83,7 @@ def single_frames(data: Any) -> WindowSet:
 
 
 def check_distinct(windows: WindowSet, n_states: int) -> None:
-    """Refuse more states than there are different frames; that all are equal is said elsewhere."""
+    """Refuse more states than there are different frames (where all are equal, `prepare_problem` has its own words)."""
     available = at_most_distinct(windows.frames, n_states)
     if 1 < available < n_states:
         raise InputError(f"n_states={n_states}, but there are only {available} distinct frames; ask for fewer states")
@@ -96,7 +96,7 @@ def clustering_notes(found: Clustering, name: str, remedy: str) -> list[Note]:
 
 
 def rare_state_notes(populations: FloatArray, remedy: str) -> list[Note]:
-    """Say so if a state has hardly any frames; states without frames are said elsewhere."""
+    """Return a warning if a state has hardly any frames; states without any are not counted."""
     smallest = float(populations[populations > 0.0].min())
     message = f"the smallest state has {smallest:.2%} of the frames, less than {RARE:.0%}; {remedy}"
     return [(message, RareStateWarning)] if smallest < RARE else []

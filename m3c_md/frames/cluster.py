@@ -1,7 +1,7 @@
 """Data on the workers of a Dask cluster: blocks stay where they are, and only what a pass returns comes back.
 
 Blocks are cut, and their results put in order, as in one process, so that a fit has the same bits wherever it is done.
-Consecutive blocks lie together on a *shelf*, which is one task of a pass. A shelf that is lost with its worker is
+Consecutive blocks lie together in a *store*, which is one task of a pass. A store that is lost with its worker is
 filled again by Dask: it is the result of a task that holds the frames, or computes them as a Dask array says.
 
 Dask starts workers on Linux with MALLOC_TRIM_THRESHOLD_=65536, so that freed memory goes back to the kernel at once. A
@@ -40,17 +40,17 @@ Weights = list[NDArray[np.float32]]
 # How often Dask repeats a task that failed, say because a file system did. Workers that die are counted by Dask itself
 # (its setting distributed.scheduler.allowed-failures).
 RETRIES = 3
-# A pass has this many tasks per thread, to share the work out evenly, or more where shelves would grow too large. At
+# A pass has this many tasks per thread, to share the work out evenly, or more where stores would grow too large. At
 # four columns, a full one takes half a second: long beside the milliseconds that Dask needs for a task.
 TASKS_PER_THREAD = 4
-BYTES_PER_SHELF = 64_000_000
+BYTES_PER_STORE = 64_000_000
 # Frames of this process travel inside the task that stores them, and Dask warns of tasks larger than 10 MB.
 BYTES_PER_TASK = 8_000_000
 # Tasks whose results are brought here together: few enough for the memory where whole blocks are asked for.
 TASKS_AT_ONCE = 8
 
 
-class Shelf(NamedTuple):
+class StoredBlocks(NamedTuple):
     """Consecutive blocks that lie together on a worker (a tuple of plain collections: Dask knows their size).
 
     Attributes
@@ -86,7 +86,7 @@ class Shelf(NamedTuple):
         return self.stretches[piece.trajectory][begin:end]
 
 
-class Errand(NamedTuple):
+class BlockWork(NamedTuple):
     """What is to be done with every block."""
 
     function: Callable[..., Any]
@@ -101,10 +101,10 @@ class ClusterSource(BlockedTrajectories):
     client : distributed.Client
     lengths, lagtime, n_slices
         As in `BlockedTrajectories`.
-    shelves : list of futures of Shelf
+    stores : list of futures of StoredBlocks
         All blocks, in their order.
     weights : list of futures of lists of arrays, optional
-        Weights of the windows, shelf by shelf and block by block; all the same by default.
+        Weights of the windows, store by store and block by block; all the same by default.
     """
 
     def __init__(
@@ -113,13 +113,13 @@ class ClusterSource(BlockedTrajectories):
         lengths: Sequence[int],
         lagtime: int,
         n_slices: int,
-        shelves: list[Any],
+        stores: list[Any],
         weights: list[Any] | None = None,
     ) -> None:
         super().__init__(lengths, lagtime, n_slices)
         self._client = client
-        self._shelves = shelves
-        self._weights = [1.0 / self.n_windows] * len(shelves) if weights is None else weights
+        self._stores = stores
+        self._weights = [1.0 / self.n_windows] * len(stores) if weights is None else weights
 
     def map(self, function: Callable[..., Result], *arguments: Any) -> Iterator[Result]:
         """Yield ``function(block, *arguments)`` for all blocks, in their order."""
@@ -132,12 +132,12 @@ class ClusterSource(BlockedTrajectories):
         mean = self._sum(_sums_of_ratios, parts) / self.n_windows
         total = self._sum(_sums_of_clipped, parts, mean=mean)
         weights = self._everywhere(_weights_of_blocks, parts, mean=mean, total=total)
-        return ClusterSource(self._client, self.lengths, self.lagtime, self.n_slices, self._shelves, weights)
+        return ClusterSource(self._client, self.lengths, self.lagtime, self.n_slices, self._stores, weights)
 
     def _started(self, task: Callable[..., Any], function: Callable[..., Any], arguments: tuple[Any, ...]) -> list[Any]:
-        """Send all shelves on an errand, which travels once and from worker to worker, not with every task."""
-        errand = self._client.submit(_errand, function, *arguments, pure=False, retries=RETRIES)
-        return self._everywhere(task, self._shelves, self._weights, errand=errand)
+        """Apply a function to all blocks; it travels once and from worker to worker, not with every task."""
+        work = self._client.submit(_block_work, function, *arguments, pure=False, retries=RETRIES)
+        return self._everywhere(task, self._stores, self._weights, work=work)
 
     def _everywhere(self, task: Callable[..., Any], *each: list[Any], **common: Any) -> list[Any]:
         # Keys of tasks that are not "pure" are random: no result of another pass is taken for that of this one.
@@ -172,11 +172,11 @@ def spread(client: Any, trajectories: Sequence[Any], lagtime: int, n_slices: int
         Of the windows.
     """
     cut = BlockedTrajectories([len(x) for x in trajectories], lagtime, n_slices)
-    size = _blocks_per_shelf(client, trajectories, len(cut.plan))
+    size = _blocks_per_store(client, trajectories, len(cut.plan))
     plans = [cut.plan[begin : begin + size] for begin in range(0, len(cut.plan), size)]
     ranges = [_ranges(plan, cut.reach) for plan in plans]
     remote = _computed_there(client, trajectories, ranges)
-    shelves = []
+    stores = []
     for number, (plan, parts) in enumerate(zip(plans, ranges, strict=True)):
         stretches = [
             remote[number, i] if is_dask(trajectories[i]) else np.asarray(trajectories[i][begin:end])
@@ -184,10 +184,10 @@ def spread(client: Any, trajectories: Sequence[Any], lagtime: int, n_slices: int
         ]
         begins = {i: begin for i, (begin, _) in parts.items()}
         first = cut.first_windows[number * size : number * size + len(plan)]
-        shelves.append(
+        stores.append(
             client.submit(_filled, stretches, begins, plan, first, lagtime, n_slices, pure=False, retries=RETRIES)
         )
-    return ClusterSource(client, cut.lengths, lagtime, n_slices, shelves)
+    return ClusterSource(client, cut.lengths, lagtime, n_slices, stores)
 
 
 def _gathered(client: Any, tasks: list[Any]) -> list[Any]:
@@ -235,12 +235,12 @@ def is_dask(data: Any) -> bool:
     return hasattr(data, "__dask_graph__")
 
 
-def _blocks_per_shelf(client: Any, trajectories: Sequence[Any], n_blocks: int) -> int:
+def _blocks_per_store(client: Any, trajectories: Sequence[Any], n_blocks: int) -> int:
     """Enough blocks for tasks that are worth their while, few enough to share out and to send."""
     n_threads = sum(client.nthreads().values()) if hasattr(client, "nthreads") else 1
     fair = n_blocks // (TASKS_PER_THREAD * max(n_threads, 1))
     size, sent = _n_bytes(trajectories), _n_bytes([x for x in trajectories if not is_dask(x)])
-    return max(1, min(fair, BYTES_PER_SHELF * n_blocks // size, BYTES_PER_TASK * n_blocks // max(sent, 1)))
+    return max(1, min(fair, BYTES_PER_STORE * n_blocks // size, BYTES_PER_TASK * n_blocks // max(sent, 1)))
 
 
 def _n_bytes(trajectories: Sequence[Any]) -> int:
@@ -259,7 +259,7 @@ def _ranges(plan: list[list[Piece]], reach: int) -> dict[int, tuple[int, int]]:
 def _computed_there(
     client: Any, trajectories: Sequence[Any], ranges: list[dict[int, tuple[int, int]]]
 ) -> dict[tuple[int, int], Any]:
-    """Futures of the stretches of Dask arrays, by shelf and trajectory."""
+    """Futures of the stretches of Dask arrays, by store and trajectory."""
     wanted = {
         (number, i): trajectories[i][begin:end]
         for number, parts in enumerate(ranges)
@@ -282,30 +282,30 @@ def _filled(
     first_windows: list[int],
     lagtime: int,
     n_slices: int,
-) -> Shelf:
+) -> StoredBlocks:
     arrays = {i: joined([part]) for i, part in zip(begins, stretches, strict=True)}
-    return Shelf(arrays, begins, plan, first_windows, lagtime, n_slices)
+    return StoredBlocks(arrays, begins, plan, first_windows, lagtime, n_slices)
 
 
-def _errand(function: Callable[..., Any], *arguments: Any) -> Errand:
-    return Errand(function, arguments)
+def _block_work(function: Callable[..., Any], *arguments: Any) -> BlockWork:
+    return BlockWork(function, arguments)
 
 
-def _applied(shelf: Shelf, weights: float | Weights, errand: Errand) -> Iterator[Any]:
+def _applied(store: StoredBlocks, weights: float | Weights, work: BlockWork) -> Iterator[Any]:
     with ONE_BLAS_THREAD:
-        for block in shelf.blocks(weights):
-            yield errand.function(block, *errand.arguments)
+        for block in store.blocks(weights):
+            yield work.function(block, *work.arguments)
 
 
-def _results(shelf: Shelf, weights: float | Weights, errand: Errand) -> list[Any]:
-    return list(_applied(shelf, weights, errand))
+def _results(store: StoredBlocks, weights: float | Weights, work: BlockWork) -> list[Any]:
+    return list(_applied(store, weights, work))
 
 
-def _packed_results(shelf: Shelf, weights: float | Weights, errand: Errand) -> bytes:
+def _packed_results(store: StoredBlocks, weights: float | Weights, work: BlockWork) -> bytes:
     """Results in one piece: many small arrays would each be sent on their own, and take ten times as long."""
     results: list[Any] = []
     try:
-        for result in _applied(shelf, weights, errand):
+        for result in _applied(store, weights, work):
             results.append(result)
     except InputError as error:
         # Bad data are an answer, not an accident of the worker: it comes in its turn, and the task is not repeated.

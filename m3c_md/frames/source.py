@@ -300,10 +300,10 @@ class SourceBlocks:
     def __iter__(self) -> Iterator[WindowBlock]:
         """Yield the blocks, always in the same order."""
         # Frames travel, not their features, which are many times larger.
-        return (featurised(block, self._map) for block in self._source.map(as_it_is))
+        return (featurised(block, self._map) for block in self._source.map(whole_block))
 
 
-def as_it_is(block: FrameBlock) -> FrameBlock:
+def whole_block(block: FrameBlock) -> FrameBlock:
     """Return the block itself."""
     return block
 

@@ -72,7 +72,7 @@ class SearchSettings:
 
     @property
     def guard(self) -> float:
-        """Smallest share of the frames that a state of an honest rule has."""
+        """Share of the frames that every state should have under the rule."""
         return self.balance[0] if self.least_population is None else self.least_population
 
     @property

@@ -27,10 +27,11 @@ from m3c_md.search.selection import Candidate, Selection, class_averaged
 from m3c_md.search.support import Support, metastability_of, part_transitions, support_of
 
 MAX_LOOKS = 20
-# Widest and narrowest smoothing to begin with, and the shares of the wanted gap that it may be guilty of: in the end,
-# and at the first look, from which on kinks collect more windows.
+# Widest and narrowest smoothing to begin with.
 FIRST_SMOOTHING = 0.02
 SMALLEST_SMOOTHING = 1e-4
+# Shares of the wanted gap that may come from the smoothing: at the end, and at the first look, which has to leave room
+# because later steps bring more windows to a kink.
 SMOOTHING_SHARE = 0.15
 FIRST_SHARE = 0.05
 # The objective may rise by this share before a step is halved, and must have fallen by no more at the end: while it

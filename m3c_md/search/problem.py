@@ -57,7 +57,7 @@ class SearchProblem:
     everything : Source, optional
         All the data, weighted, where ``data`` is a sample or where the winner is to be polished block by block.
     unrelaxed : bool
-        Whether weights were asked for and could not be had, so that windows count alike.
+        Whether weights were asked for but cannot be computed from these data, so that windows count alike.
     """
 
     data: WindowSet

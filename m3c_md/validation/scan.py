@@ -306,7 +306,7 @@ def _kinetics(dtrajs: list[StateArray], n_states: int, lagtime: int, dt: float, 
 
 
 def _agreements(labels: StateArray, data: list[FloatArray], resampled: list[Trial]) -> FloatArray:
-    """Adjusted Rand index of every resampled model with the labels; a model that could not be had counts as zero."""
+    """Adjusted Rand index of every resampled model with the labels; a fit that failed counts as zero."""
     from sklearn.metrics import adjusted_rand_score
 
     values = [

@@ -25,7 +25,7 @@ from m3c_md.exceptions import InputError
 from m3c_md.frames import cluster as cluster_module
 from m3c_md.frames import source as source_module
 from m3c_md.frames.cluster import ClusterSource, current_client, spread
-from m3c_md.frames.source import LocalSource, SourceBlocks, as_it_is, sample_windows
+from m3c_md.frames.source import LocalSource, SourceBlocks, sample_windows, whole_block
 from m3c_md.frames.windows import equally_spaced
 from m3c_md.optimize.blocks import Rule
 from m3c_md.optimize.feature_map import draw_fourier_map
@@ -50,10 +50,10 @@ def client():
 
 @pytest.fixture(scope="class")
 def small_blocks():
-    """Blocks of 300 windows, five of them on a shelf."""
+    """Blocks of 300 windows, five of them on a store."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(source_module.plan_blocks, "__defaults__", (300,))
-        patch.setattr(cluster_module, "BYTES_PER_SHELF", 5 * 300 * 16)
+        patch.setattr(cluster_module, "BYTES_PER_STORE", 5 * 300 * 16)
         patch.setattr(cluster_module, "TASKS_PER_THREAD", 1)
         yield patch
 
@@ -139,7 +139,7 @@ class TestSource:
     def test_blocks_are_those_of_one_process(self, client, trajectories, kind, lagtime, n_slices):
         local = LocalSource(trajectories, lagtime, n_slices)
         source = spread(client, kind(trajectories), lagtime, n_slices)
-        assert_same(list(source.map(as_it_is)), list(local.map(as_it_is)))
+        assert_same(list(source.map(whole_block)), list(local.map(whole_block)))
         assert (source.n_windows, source.n_frames, source.horizon) == (local.n_windows, local.n_frames, local.horizon)
         chosen = np.arange(0, local.n_windows, 11)
         np.testing.assert_array_equal(source.first_frames(chosen), local.first_frames(chosen))
@@ -160,23 +160,24 @@ class TestSource:
         local, source = (
             one.weighted(ratios_of, 5.0) for one in (LocalSource(trajectories, 1), spread(client, trajectories, 1))
         )
-        weights = np.concatenate([block.weights for block in local.map(as_it_is)])
+        weights = np.concatenate([block.weights for block in local.map(whole_block)])
         assert weights.max() > 10.0 * weights.min()
-        assert_same(list(source.map(as_it_is)), list(local.map(as_it_is)))
+        assert_same(list(source.map(whole_block)), list(local.map(whole_block)))
         assert_same(
-            list(source.weighted(ratios_of, -1.0).map(as_it_is)), list(local.weighted(ratios_of, -1.0).map(as_it_is))
+            list(source.weighted(ratios_of, -1.0).map(whole_block)),
+            list(local.weighted(ratios_of, -1.0).map(whole_block)),
         )
 
     def test_what_a_dead_worker_had_is_made_again(self, client, trajectories, tmp_path):
         source = spread(client, as_dask(trajectories), 1).weighted(ratios_of, 5.0)
-        expected = LocalSource(trajectories, 1).weighted(ratios_of, 5.0).map(as_it_is)
-        assert_same(list(source.map(partial(killing_once, tmp_path / "killed", as_it_is, 4))), list(expected))
+        expected = LocalSource(trajectories, 1).weighted(ratios_of, 5.0).map(whole_block)
+        assert_same(list(source.map(partial(killing_once, tmp_path / "killed", whole_block, 4))), list(expected))
         assert (tmp_path / "killed").exists()
         client.wait_for_workers(2, timeout=120)
 
     def test_nothing_is_left_behind(self, client, trajectories):
         source = spread(client, as_dask(trajectories), 1).weighted(ratios_of, 1.0)
-        results = source.map(as_it_is)
+        results = source.map(whole_block)
         next(results)  # and no more: a pass may be broken off
         results.close()
         del source, results
@@ -186,16 +187,16 @@ class TestSource:
         n_blocks = len(LocalSource(trajectories, 1).plan)
         assert n_blocks == 14
 
-        def n_shelves():
-            return len(spread(client, trajectories, 1)._shelves)
+        def n_stores():
+            return len(spread(client, trajectories, 1)._stores)
 
-        assert n_shelves() == 3  # five blocks or fewer in each
+        assert n_stores() == 3  # five blocks or fewer in each
         monkeypatch.setattr(cluster_module, "TASKS_PER_THREAD", 3)
-        assert n_shelves() == 7  # two threads
+        assert n_stores() == 7  # two threads
         monkeypatch.setattr(cluster_module, "BYTES_PER_TASK", 1000)
-        assert n_shelves() == n_blocks
+        assert n_stores() == n_blocks
         monkeypatch.setattr(cluster_module, "TASKS_PER_THREAD", 1)
-        assert len(spread(client, as_dask(trajectories), 1)._shelves) == 3  # nothing to send
+        assert len(spread(client, as_dask(trajectories), 1)._stores) == 3  # nothing to send
 
     @pytest.mark.parametrize("kind", [list, as_dask])
     def test_a_frame_that_is_no_number_is_named(self, client, trajectories, kind):

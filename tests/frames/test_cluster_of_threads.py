@@ -14,7 +14,7 @@ from distributed import Client
 
 from m3c_md.exceptions import InputError
 from m3c_md.frames.cluster import spread
-from m3c_md.frames.source import LocalSource, as_it_is, sample_windows
+from m3c_md.frames.source import LocalSource, sample_windows, whole_block
 from tests.frames.test_cluster import (  # noqa: F401
     as_dask,
     assert_same,
@@ -43,16 +43,16 @@ class TestSource:
     @pytest.mark.parametrize("kind", KINDS)
     def test_blocks_and_weights(self, client: Any, trajectories: Any, kind: Any) -> None:  # noqa: F811
         local, source = LocalSource(trajectories, 2), spread(client, kind(trajectories), 2)
-        assert_same(list(source.map(as_it_is)), list(local.map(as_it_is)))
+        assert_same(list(source.map(whole_block)), list(local.map(whole_block)))
         weighted = source.weighted(ratios_of, 5.0), local.weighted(ratios_of, 5.0)
-        assert_same(*(list(one.map(as_it_is)) for one in weighted))
+        assert_same(*(list(one.map(whole_block)) for one in weighted))
 
     def test_ratios_that_say_nothing(self, client: Any, trajectories: Any) -> None:  # noqa: F811
         """Windows count alike where all ratios vanish, on a cluster as elsewhere."""
         sources = [
             one.weighted(ratios_of, 0.0) for one in (LocalSource(trajectories, 1), spread(client, trajectories, 1))
         ]
-        local, source = (np.concatenate([block.weights for block in one.map(as_it_is)]) for one in sources)
+        local, source = (np.concatenate([block.weights for block in one.map(whole_block)]) for one in sources)
         np.testing.assert_array_equal(local, source)
         np.testing.assert_allclose(local, 1.0 / len(local), rtol=1e-6)
 
