@@ -59,7 +59,7 @@ RUNGS = ((2000, 6), (6000, 3), (20_000, 2))
 STREAMED = RUNGS[-1][0]
 # Where no more than this share of some trials keep their states, others that promise less are not tried.
 MOSTLY_LOST = 0.25
-# Beyond this number of states trials become fewer in proportion.
+# Beyond this number of states trials become fewer in proportion: each takes as much longer.
 MANY_STATES = 3
 # Candidates that may lose a state at full accuracy before it is taken that all of them would.
 MOST_POLISHED = 3

@@ -51,13 +51,13 @@ def clearly_costlier(problem: SearchProblem, one: Candidate, other: Candidate) -
 
     What chance explains is two standard errors of the difference over independent parts of the data.
     """
-    excess = part_losses(problem, one) - part_losses(problem, other)
+    excess = compared_losses(problem, one) - compared_losses(problem, other)
     error = np.sqrt(len(excess)) * excess.std(ddof=1) if len(excess) > 1 else np.inf
     penalty = problem.settings.penalty(one.optimum.rule) - problem.settings.penalty(other.optimum.rule)
     return bool(excess.sum() + penalty > INTERVAL * error)
 
 
-def part_losses(problem: SearchProblem, candidate: Candidate) -> FloatArray:
+def compared_losses(problem: SearchProblem, candidate: Candidate) -> FloatArray:
     """Return what each part of a sample, the same for all candidates, adds to the classes' mean loss."""
     chosen = equally_spaced(problem.data.n_windows, COMPARED_WINDOWS)
     feature_map = problem.feature_map(candidate.bandwidth)

@@ -40,6 +40,7 @@ Judged = list[tuple[Trial, Candidate]]
 TRIAL_GAP = 1e-2
 # Down to this gap features in single precision will do: their rounding moves objectives by a millionth.
 SINGLE_PRECISION_GAP = 5e-5
+# Rounds of a trial: what is still creeping then goes on in the next sample (12 or 20: deca-alanine the same).
 TRIAL_ITERATIONS = 12
 # Where all features are in memory, this gap is wanted of a winner, or the one asked for, whichever is smaller.
 IN_MEMORY_GAP = 1e-3
@@ -197,7 +198,8 @@ def polish_winner(
     # A rule for labels that are held is no better for more windows than the last sample has.
     n_windows = min(problem.data.n_windows, n_sample) if problem.everything is not None else problem.data.n_windows
     whole = candidate.n_windows == n_windows
-    if not (whole and candidate.optimum.converged and candidate.optimum.gap <= wanted):
+    # The gap of a trial is that of fewer features, with labels that may still change: no certificate of a winner.
+    if options.halving or not (whole and candidate.optimum.converged and candidate.optimum.gap <= wanted):
         precision = np.float32 if wanted >= SINGLE_PRECISION_GAP else np.float64
         feature_map = problem.feature_map(candidate.bandwidth)
         chosen = equally_spaced(problem.data.n_windows, n_windows)

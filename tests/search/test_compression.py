@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from m3c_md.frames.windows import FeatureBlocks
 from m3c_md.optimize.blocks import Rule, WindowBlock
 from m3c_md.optimize.large_margin import solve_large_margin
 from m3c_md.search.compression import compressed, compressed_rule, expanded_rule, principal_directions
+from m3c_md.search.steps import IN_MEMORY_GAP, TRIAL_GAP, SearchOptions, optimise_bandwidth, polish_winner
+from m3c_md.search.trials import Trial
+from tests.search._data import problem_of, switching
 
 
 def one_column(bandwidth: float, rng: np.random.Generator) -> tuple[list[WindowBlock], np.ndarray]:
@@ -42,6 +48,26 @@ def test_rules_go_there_and_back() -> None:
     back = compressed_rule(expanded_rule(rule, directions), directions)
     np.testing.assert_allclose(back.weights, rule.weights, atol=1e-12)
     np.testing.assert_array_equal(back.bias, rule.bias)
+
+
+def test_the_certificate_of_a_winner_is_that_of_all_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trial that leaves out much has a bound that is none: polishing does not take it over, however good it looks."""
+    monkeypatch.setattr("m3c_md.search.compression.LEFT_OUT", 0.3)
+    trajectories, wells = switching([150, 150], np.random.default_rng(0), np.array([[-2.0], [2.0]]))
+    problem = problem_of(trajectories, 2, n_features=40)
+    chosen = np.arange(problem.data.n_windows)
+    trial = Trial("kmeans", labels=np.concatenate(wells)[problem.data.windows[0]])
+    (candidate,), _ = optimise_bandwidth(problem, 2.0, [trial], chosen, "objective", TRIAL_GAP)
+    blocks = FeatureBlocks(problem.data, problem.feature_map(2.0), problem.weights)
+    best = solve_large_margin(blocks, candidate.optimum.labels, 2, problem.settings.regularization, tolerance=1e-8)
+    assert candidate.optimum.objective > 1.01 * best.objective  # so much was left out
+    sure = replace(
+        candidate, optimum=replace(candidate.optimum, converged=True, lower_bound=candidate.optimum.objective)
+    )
+    winner = polish_winner(problem, sure, SearchOptions("objective", 0), len(chosen), lambda share: None)
+    same = solve_large_margin(blocks, winner.optimum.labels, 2, problem.settings.regularization, tolerance=1e-8)
+    assert winner.optimum.lower_bound <= same.objective * (1.0 + 1e-6)
+    assert winner.optimum.gap <= IN_MEMORY_GAP
 
 
 def test_features_that_all_vary_are_left_alone() -> None:

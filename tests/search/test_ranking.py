@@ -118,7 +118,7 @@ class TestWhatIsSaid:
         noise = 0.01 * np.tile([1.0, -1.0], 5)
         losses = {"winner": np.full(10, 0.01), "other": 0.01 + 0.1 * excess + noise}
         monkeypatch.setattr("m3c_md.search.rivals.compared_states", lambda problem, c: states[c.start])
-        monkeypatch.setattr("m3c_md.search.rivals.part_losses", lambda problem, c: losses[c.start])
+        monkeypatch.setattr("m3c_md.search.rivals.compared_losses", lambda problem, c: losses[c.start])
         winner = replace(candidate("winner", 1.0, 0.1), fate="winner", n_windows=20_000)
         found = ask(problem, [winner, *others])
         return None if found is None else found.start
