@@ -118,6 +118,7 @@ class M3C(MarginEstimator):
         tolerance: int = 0,
         gap: float = 1e-2,
         scale: ColumnScale = "standard",
+        metric: Any = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
         progress: Any = None,
@@ -138,6 +139,7 @@ class M3C(MarginEstimator):
         self.tolerance = tolerance
         self.gap = gap
         self.scale = scale
+        self.metric = metric
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.progress = progress
@@ -170,8 +172,8 @@ class M3C(MarginEstimator):
 
     def _model_of(self, problem: SearchProblem, candidates: list[Candidate]) -> M3CModel:
         return M3CModel(
-            problem.base_map,
-            problem.scale,
+            problem.metrics,
+            problem.maps,
             candidates,
             lagtime=int(self.lagtime),
             effective_sample=problem.effective_sample,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,6 +17,7 @@ from m3c_md.exceptions import InputError, ModelFileError
 from m3c_md.inputs.settings import check_integer
 from m3c_md.optimize.blocks import Rule
 from m3c_md.optimize.feature_map import FourierMap
+from m3c_md.optimize.metric import Metric
 from m3c_md.optimize.quick_states import quick_states
 from m3c_md.optimize.window_loss import project_to_simplex
 from m3c_md.search.selection import Candidate
@@ -34,10 +35,10 @@ class MarginModel(StateModel):
 
     Parameters
     ----------
-    base_map : FourierMap
-        Feature map of bandwidth 1, common to all candidates.
-    scale : (n_columns,) array
-        Divisors of the columns.
+    metrics : mapping of str to Metric
+        Metrics in which kernels take distances, by name.
+    maps : mapping of str to FourierMap
+        Feature map of bandwidth 1 for each of them.
     records : sequence of Candidate
         Everything that was tried, the winner first.
     chosen : int
@@ -45,16 +46,22 @@ class MarginModel(StateModel):
     """
 
     def __init__(
-        self, base_map: FourierMap, scale: FloatArray, records: Sequence[Candidate], *, chosen: int = 0
+        self,
+        metrics: Mapping[str, Metric],
+        maps: Mapping[str, FourierMap],
+        records: Sequence[Candidate],
+        *,
+        chosen: int = 0,
     ) -> None:
-        self.base_map = base_map
-        self.scale = scale
+        self.metrics = metrics
+        self.maps = maps
         self.records = [_without_labels(record) for record in records]
         self.chosen = chosen
         winner = self.records[chosen]
         order = falling(winner.populations)
+        base_map = maps[winner.metric]
         super().__init__(winner.populations[order], base_map.n_columns)
-        self.feature_map = base_map.with_bandwidth(winner.bandwidth, scale)
+        self.feature_map = base_map.with_bandwidth(winner.bandwidth)
         self.rule = Rule(winner.optimum.rule.weights[order], winner.optimum.rule.bias[order])
 
     @property
@@ -97,12 +104,13 @@ class MarginModel(StateModel):
 
     def _with(self, chosen: int) -> Self:
         """Model of the same search with another rule."""
-        return type(self)(self.base_map, self.scale, self.records, chosen=chosen)
+        return type(self)(self.metrics, self.maps, self.records, chosen=chosen)
 
     def _farthest(self) -> FloatArray:
         # Beyond it the angles whose cosines are taken lose their digits, and rounding would choose the state.
-        reach = MOST_PERIODS * self.bandwidth * self.scale
-        return np.minimum(super()._farthest(), np.abs(self.base_map.center) + reach)
+        fastest = np.abs(self.feature_map.frequencies).max(axis=1)
+        reach = MOST_PERIODS / np.maximum(fastest, np.finfo(float).tiny)
+        return np.minimum(super()._farthest(), np.abs(self.feature_map.center) + reach)
 
     def _scores(self, frames: FloatArray) -> FloatArray:
         return self.rule.scores(self.feature_map(frames)).T
@@ -137,6 +145,7 @@ class MarginModel(StateModel):
         return pd.DataFrame(
             {
                 "start": [c.start for c in self.records],
+                "metric": [c.metric for c in self.records],
                 "bandwidth": [c.bandwidth for c in self.records],
                 "objective": [c.optimum.objective for c in self.records],
                 "score": [c.score for c in self.records],
@@ -199,21 +208,21 @@ class M3CModel(MarginModel):
 
     def __init__(
         self,
-        base_map: FourierMap,
-        scale: FloatArray,
+        metrics: Mapping[str, Metric],
+        maps: Mapping[str, FourierMap],
         records: Sequence[Candidate],
         *,
         lagtime: int,
         effective_sample: float = 1.0,
         chosen: int = 0,
     ) -> None:
-        super().__init__(base_map, scale, records, chosen=chosen)
+        super().__init__(metrics, maps, records, chosen=chosen)
         self.lagtime = lagtime
         self.effective_sample = effective_sample
 
     def _with(self, chosen: int) -> Self:
         options: dict[str, Any] = {"lagtime": self.lagtime, "effective_sample": self.effective_sample}
-        return type(self)(self.base_map, self.scale, self.records, chosen=chosen, **options)
+        return type(self)(self.metrics, self.maps, self.records, chosen=chosen, **options)
 
     def _contents(self) -> Contents:
         contents = super()._contents()

@@ -10,7 +10,7 @@ import numpy as np
 from deeptime.util.callbacks import ProgressCallback
 from numpy.typing import NDArray
 
-from m3c_md.arrays import IntArray
+from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.clustering.checkpoint import CheckpointFolder, check_checkpoint
 from m3c_md.clustering.margin_model import MarginModel
 from m3c_md.clustering.search_notes import search_notes
@@ -36,11 +36,13 @@ from m3c_md.inputs.settings import (
 from m3c_md.inputs.trajectories import column_names, is_list_of_arrays
 from m3c_md.optimize.feature_map import FeatureKind
 from m3c_md.optimize.labels import check_shares, class_bounds
+from m3c_md.optimize.metric import Metric
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
 from m3c_md.search.candidates import SEARCHED, STREAMED, Search
 from m3c_md.search.failures import Failure
 from m3c_md.search.journal import fingerprint
 from m3c_md.search.local_search import SearchSettings
+from m3c_md.search.metrics import MetricChoice, with_competing_metrics
 from m3c_md.search.problem import ColumnScale, SearchProblem, default_bandwidths, prepare_problem
 from m3c_md.search.selection import Candidate, Selection
 from m3c_md.search.steps import SearchOptions
@@ -67,6 +69,7 @@ PAPER_SETTINGS: dict[str, Any] = {
     "starts": (LITERAL,),
     "selection": "objective",
     "scale": "none",
+    "metric": "standard",
 }
 
 
@@ -88,6 +91,7 @@ class MarginEstimator(StateEstimator):
     tolerance: int
     gap: float
     scale: ColumnScale
+    metric: Any
     random_state: Any
     n_jobs: int | None
     progress: Any
@@ -153,6 +157,7 @@ class MarginEstimator(StateEstimator):
         check_distinct(windows, settings.n_states)
         starts = self._checked_starts(first_frames, n_frames, 0 if is_pair(data) else self._shortest())
         names = tuple(start if isinstance(start, str) else "labels" for start in starts)
+        metric = checked_metric(self.metric, windows.frames)
         rng, folder = check_random_state(self.random_state), check_checkpoint(checkpoint, self.random_state)
         # One BLAS thread: sums then do not depend on how many there are. Parallel work is done by processes.
         with ProgressCallback(self.progress, type(self).__name__, 100) as bar, ONE_BLAS_THREAD:
@@ -167,20 +172,30 @@ class MarginEstimator(StateEstimator):
                 reweight=self._reweighted(),
                 n_coarse=int(self.n_coarse),
                 source=source,
+                kinetic=self._lag() > 0 and metric in ("auto", "kinetic"),
+                given=metric if isinstance(metric, Metric) else None,
             )
             usual = default_bandwidths(problem.data.frames, problem.scale).tolist()
             _check_widths(bandwidths, usual)
             bandwidths = bandwidths or usual
             options = SearchOptions(
-                self.selection, int(rng.integers(2**63)), float(self.gap), self._halving(), check_jobs(self.n_jobs)
+                self.selection,
+                int(rng.integers(2**63)),
+                float(self.gap),
+                self._halving(),
+                check_jobs(self.n_jobs),
+                self.features,
+                metric in ("auto", "learned"),
             )
+            if not isinstance(metric, Metric):
+                problem = with_competing_metrics(problem, metric, self.features, options.seed)
             journal = None
             if folder is not None:
                 journal = CheckpointFolder(
                     folder, fingerprint(problem, bandwidths, *starts, replace(options, n_jobs=None))
                 )
             failures: list[Failure] = []
-            candidates = Search(
+            search = Search(
                 problem,
                 bandwidths,
                 starts,
@@ -188,7 +203,8 @@ class MarginEstimator(StateEstimator):
                 journal=journal,
                 failures=failures,
                 report=lambda share: bar(max(0, int(100 * share) - int(bar.progress_bar.n))),
-            ).run()
+            )
+            candidates, problem = search.run(), search.problem
         notes += search_notes(problem, candidates, failures, self._lag())
         model = self._model_of(problem, candidates)
         with ONE_BLAS_THREAD:
@@ -283,6 +299,18 @@ class MarginEstimator(StateEstimator):
             else _window_labels(_state_arrays(start), first_frames, n_frames, shortest, self.n_states)
             for start in self._given_starts()
         ]
+
+
+def checked_metric(metric: Any, frames: FloatArray) -> MetricChoice | Metric:
+    """Return a metric by name, or the one that was given as a matrix or as a fitted linear transformer."""
+    if isinstance(metric, str):
+        check_choice("metric", metric, get_args(MetricChoice))
+        return metric  # type: ignore[return-value]
+    n_columns = frames.shape[1]
+    if hasattr(metric, "transform"):
+        origin = np.asarray(metric.transform(np.zeros((1, n_columns))), dtype=np.float64)
+        return Metric("given", np.asarray(metric.transform(np.eye(n_columns)), dtype=np.float64) - origin)
+    return Metric("given", np.asarray(metric, dtype=np.float64))
 
 
 def _check_widths(bandwidths: Sequence[float], usual: Sequence[float]) -> None:

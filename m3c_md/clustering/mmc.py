@@ -62,6 +62,7 @@ random_state, n_jobs, progress
         tolerance: int = 0,
         gap: float = 1e-2,
         scale: ColumnScale = "standard",
+        metric: Any = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
         progress: Any = None,
@@ -80,6 +81,7 @@ random_state, n_jobs, progress
         self.tolerance = tolerance
         self.gap = gap
         self.scale = scale
+        self.metric = metric
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.progress = progress
@@ -105,4 +107,4 @@ random_state, n_jobs, progress
         return 0
 
     def _model_of(self, problem: SearchProblem, candidates: list[Candidate]) -> MMCModel:
-        return MMCModel(problem.base_map, problem.scale, candidates)
+        return MMCModel(problem.metrics, problem.maps, candidates)

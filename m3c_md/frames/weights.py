@@ -7,11 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from m3c_md.arrays import FloatArray
+from m3c_md.arrays import FloatArray, IntArray
 
 # Bounds on a weight relative to the uniform one: no few windows decide alone, and none is ignored. A process seen
 # once in one direction only (a helix that melts and does not refold) would otherwise be weighted away.
 WEIGHT_BOUNDS = (0.05, 20.0)
+# Share of the weight that a state has at least where a rule is fitted.
+LEAST_WEIGHT = 0.05
 
 
 def weights_of_ratios(ratios: Sequence[NDArray[np.floating]]) -> FloatArray:
@@ -51,3 +53,15 @@ def effective_sample(weights: FloatArray) -> float:
     0.5
     """
     return min(1.0, float(weights.sum() ** 2 / (len(weights) * (weights**2).sum())))
+
+
+def lifted(weights: FloatArray, labels: IntArray, n_states: int) -> FloatArray:
+    """Weights of windows, normalised, in which no state counts less than a share of `LEAST_WEIGHT`.
+
+    A state of weight p is given up where leaving its windows wrong, at a cost of 3p, is cheaper than telling them
+    apart. That a state is rare says nothing against it.
+    """
+    mass = np.bincount(labels, weights=weights, minlength=n_states) / weights.sum()
+    factors = np.maximum(1.0, LEAST_WEIGHT / np.maximum(mass, 1e-3))
+    heavier = weights * factors[labels]
+    return np.asarray(heavier / heavier.sum())

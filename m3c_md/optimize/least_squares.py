@@ -20,8 +20,9 @@ def second_moments(blocks: Blocks) -> FloatArray:
         mass = np.zeros(len(block.features))
         for frames in block.windows:
             mass += np.bincount(frames, weights=block.weights, minlength=len(mass))
-        root = np.sqrt(mass).astype(block.features.dtype)[:, None]
-        extended = np.hstack([block.features * root, root])
+        weighty = np.flatnonzero(mass > 0.0)
+        root = np.sqrt(mass[weighty]).astype(block.features.dtype)[:, None]
+        extended = np.hstack([block.features[weighty] * root, root])
         part = np.asarray(extended.T @ extended, dtype=np.float64)
         total = part if total is None else total + part
     if total is None:

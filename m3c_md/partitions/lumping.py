@@ -62,9 +62,7 @@ def _largest_connected(symmetric: FloatArray) -> IntArray:
     return np.flatnonzero((component == np.argmax(mass)) & (symmetric.sum(axis=1) > 0.0))
 
 
-def best_lumpings(
-    partitions: list[Microstates], weights: FloatArray, scale: FloatArray, n_states: int
-) -> list[Lumping]:
+def best_lumpings(partitions: list[Microstates], weights: FloatArray, n_states: int) -> list[Lumping]:
     """Most metastable lumpings of several fine partitions, best first.
 
     Perron clusters, a few more than asked for, merged back in all promising ways, each then improved by single
@@ -74,9 +72,9 @@ def best_lumpings(
     lumpings: list[Lumping] = []
     for cells in partitions:
         counts = cells.counts(weights)
-        n_fine = min(n_states + EXTRA_STATES, cells.n_microstates)
+        n_fine = min(n_states + max(EXTRA_STATES, n_states), cells.n_microstates)
         # The first guess of PCCA+ will do: flips follow, and optimising it for many states takes ten times as long.
-        fine = pcca_microstates(counts, cells.centers / scale, n_fine, method="inner_simplex")
+        fine = pcca_microstates(counts, cells.centers, n_fine, method="inner_simplex")
         for merged in _merge(counts, fine, n_states):
             labels = flip_to_metastability(counts, merged, n_states)
             lumpings.append(Lumping(cells, labels, lumped_metastability(counts, labels, n_states)))
@@ -90,19 +88,31 @@ def _merge(counts: FloatArray, labels: IntArray, n_states: int) -> list[IntArray
     """
     n_fine = int(labels.max()) + 1
     onehot = np.eye(n_fine)[labels]
-    between = onehot.T @ counts @ onehot
+    between = onehot.T @ (0.5 * (counts + counts.T)) @ onehot
     level = [np.arange(n_fine)]
-    for n in range(n_fine, n_states, -1):
+    for _ in range(n_fine, n_states, -1):
         merged = {
-            tuple(coarser): lumped_metastability(between, coarser, n - 1)
+            tuple(_in_order(np.where(finer == j, i, finer))): value
             for finer in level
-            for i in range(n)
-            for j in range(i + 1, n)
-            for coarser in [_in_order(np.where(finer == j, i, finer))]
+            for value, i, j in _best_merges(between, finer)
         }
         best = sorted(merged, key=lambda coarser: -merged[coarser])[:MERGES_KEPT]
         level = [np.array(coarser) for coarser in best]
     return [coarser[labels] for coarser in level]
+
+
+def _best_merges(between: FloatArray, labels: IntArray) -> list[tuple[float, int, int]]:
+    """Q after the merge of two states, and which two, for the merges that cost least."""
+    onehot = np.eye(int(labels.max()) + 1)[labels]
+    macro = onehot.T @ between @ onehot
+    mass, inner = macro.sum(axis=1), np.diag(macro)
+    terms = inner / np.where(mass > 0.0, mass, 1.0)
+    joint_mass = np.add.outer(mass, mass)
+    joint = (np.add.outer(inner, inner) + 2.0 * macro) / np.where(joint_mass > 0.0, joint_mass, 1.0)
+    value = terms.sum() - np.add.outer(terms, terms) + joint
+    first, second = np.triu_indices(len(macro), 1)
+    best = np.argsort(-value[first, second], kind="stable")[:MERGES_KEPT]
+    return [(float(value[first[n], second[n]]), int(first[n]), int(second[n])) for n in best]
 
 
 def _in_order(labels: IntArray) -> IntArray:

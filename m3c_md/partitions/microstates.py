@@ -8,6 +8,7 @@ import numpy as np
 
 from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.frames.windows import WindowSet
+from m3c_md.optimize.metric import Metric
 from m3c_md.partitions.k_means import k_means
 from m3c_md.partitions.nearest import at_most_distinct
 
@@ -23,7 +24,8 @@ class Microstates:
 
     Attributes
     ----------
-    centers : (n_microstates, n_columns) array
+    centers : (n_microstates, n_directions) array
+        In the coordinates in which the frames were partitioned.
     frames : (n_frames,) array
         Micro state of every frame.
     windows : (n_slices, n_windows) array
@@ -46,9 +48,9 @@ class Microstates:
         return np.bincount(pairs, weights=weights, minlength=n * n).reshape(n, n).astype(np.float64, copy=False)
 
 
-def find_microstates(data: WindowSet, scale: FloatArray, rng: np.random.Generator) -> Microstates:
+def find_microstates(data: WindowSet, metric: Metric, rng: np.random.Generator) -> Microstates:
     """Partition the frames by k-means into min(200, 2 sqrt(N)) cells (fewer if there are fewer distinct frames)."""
-    points = data.frames / scale
+    points = metric(data.frames)
     wanted = at_most_distinct(points, min(200, int(2.0 * np.sqrt(data.n_windows))))
     cells = k_means(points, wanted, rng, n_restarts=1, max_points=MAX_POINTS, max_iterations=MAX_ROUNDS, fewer=True)
-    return Microstates(cells.centers * scale, cells.labels, cells.labels[data.windows])
+    return Microstates(cells.centers, cells.labels, cells.labels[data.windows])

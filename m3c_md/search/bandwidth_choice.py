@@ -38,7 +38,8 @@ def widest_first(problem: SearchProblem, candidates: Sequence[Candidate]) -> lis
     rivals = [
         c
         for c in candidates
-        if c.bandwidth > best.bandwidth
+        if c.metric == best.metric
+        and c.bandwidth > best.bandwidth
         and not c.held
         and best.score <= c.score <= WORSE_SCORE * best.score
         and c.standing(problem.settings, problem.n_windows) == standing != Standing.DEGENERATE
@@ -58,7 +59,7 @@ def part_losses(problem: SearchProblem, candidate: Candidate) -> FloatArray:
     """What consecutive parts of a candidate's windows contribute to its class-averaged loss, which is their sum."""
     chosen = equally_spaced(problem.data.n_windows, candidate.n_windows)
     blocks = FeatureBlocks(
-        problem.data, problem.feature_map(candidate.bandwidth), problem.weights[chosen], chosen, np.float32
+        problem.data, problem.feature_map(*candidate.kernel), problem.weights[chosen], chosen, np.float32
     )
     labels, rule = candidate.optimum.labels, candidate.optimum.rule
     losses, done = np.empty(len(labels)), 0

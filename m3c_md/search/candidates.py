@@ -14,10 +14,13 @@ from dataclasses import replace
 
 from m3c_md.exceptions import DegenerateSolutionError
 from m3c_md.frames.windows import equally_spaced
+from m3c_md.optimize.metric import Metric
+from m3c_md.partitions.microstates import find_microstates
 from m3c_md.search.bandwidth_choice import widest_first
 from m3c_md.search.failures import Failure, all_failed, excused, failed_starts
 from m3c_md.search.journal import Journal, NoJournal
-from m3c_md.search.problem import SearchProblem
+from m3c_md.search.metrics import LEARNED, learned_metric, pooled_metric, with_new_metric
+from m3c_md.search.problem import STANDARD, Kernel, SearchProblem
 from m3c_md.search.rescue import TIGHTER_BALANCE, held_trials, outdone, tighter_trials
 from m3c_md.search.selection import (
     Candidate,
@@ -29,8 +32,8 @@ from m3c_md.search.selection import (
 from m3c_md.search.steps import (
     TRIAL_GAP,
     SearchOptions,
-    least_squares_of_bandwidth,
-    optimise_bandwidth,
+    least_squares_of_kernel,
+    optimise_kernel,
     polish_winner,
 )
 from m3c_md.search.trials import (
@@ -42,9 +45,12 @@ from m3c_md.search.trials import (
     Trials,
     continued,
     first_trials,
+    middle,
     promising,
     scouting,
+    stream,
     sweep,
+    worth_teaching,
 )
 from m3c_md.workers import deaf_workers
 
@@ -61,6 +67,17 @@ STREAMED = RUNGS[-1][0]
 MOSTLY_LOST = 0.25
 # Beyond this number of states trials become fewer in proportion: each takes as much longer.
 MANY_STATES = 3
+# Rounds in which a metric is learned from the best candidate, and trials that are optimised in each.
+MOST_ROUNDS = 3
+LEARNED_AT_ONCE = 3
+# Rounds in which a start learns a metric from its least-squares rule.
+LESSONS = 2
+# Starts that learn a metric: so many by their scores, and as many by their metastability; of the first starts, and of
+# those in the metric of all that was learned.
+MOST_TAUGHT = 3
+TAUGHT_AGAIN = 2
+# A round that lowers the score by less than this factor is the last.
+WORTH_LEARNING = 0.97
 # Candidates that may lose a state at full accuracy before it is taken that all of them would.
 MOST_POLISHED = 3
 
@@ -147,17 +164,83 @@ class Search:
         problem, options, n_windows = self.problem, self.options, self.sizes[0][0]
         scouts = scouting(self.bandwidths) if options.halving else self.bandwidths
         rarer = options.selection != "objective"
-        trials = first_trials(problem, scouts, self.starts, n_windows, options.seed, self.failures, rarer=rarer)
+        kernels = [
+            Kernel(bandwidth, metric)
+            for metric in problem.metrics
+            for bandwidth in (scouts if metric == STANDARD or not options.halving else scouts[-1:])
+        ]
+        trials = first_trials(problem, kernels, self.starts, n_windows, options.seed, self.failures, rarer=rarer)
         self._first = trials
         if not options.halving:
             return self._optimised(trials, n_windows, "all", 0.05, 0.7)
         self._judged = self._by_least_squares(trials)
+        if options.learn:
+            self._judged += self._taught(self._judged, MOST_TAUGHT)
+            fresh = self._by_least_squares(self._fresh_starts())
+            self._judged += fresh
+            self._judged += self._taught(fresh, TAUGHT_AGAIN)
         found = self._tried(self._judged, MOST_SCOUTS, "scouts", 0.05, 0.5)
         if len(scouts) == len(self.bandwidths) or not self._some_may_win(found):
             return found
         swept = self._by_least_squares(sweep(problem, found, self.bandwidths))
         self._judged += swept
-        return found + self._tried(swept, self._most_swept(found), "sweep", 0.5, 0.7)
+        found += self._tried(swept, self._most_swept(found), "sweep", 0.5, 0.6)
+        return found + self._learned(found) if options.learn else found
+
+    def _fresh_starts(self) -> Trials:
+        """Starts in the metric of all that was learned so far."""
+        names = [c.metric for _, c in self._judged if c.metric.startswith(LEARNED)]
+        metric = pooled_metric(self.problem, list(dict.fromkeys(names)), "pooled")
+        problem = with_new_metric(self.problem, metric, self.options.kind, self.options.seed)
+        self.problem = problem
+        space = problem.metrics["pooled"]
+        cells = find_microstates(problem.data, space, stream(self.options.seed, "pooled"))
+        inside = replace(problem, spaces=[space], partitions=[cells])
+        kernels = [Kernel(bandwidth, "pooled") for bandwidth in middle(self.bandwidths)]
+        names = [start for start in self.starts if isinstance(start, str)]
+        trials = first_trials(inside, kernels, names, self.sizes[0][0], self.options.seed, self.failures)
+        return {k: [replace(t, start=f"{t.start} (learned)") for t in some] for k, some in trials.items()}
+
+    def _taught(self, judged: Judged, most: int) -> Judged:
+        """Return the more promising starts in metrics that are learned from their own least-squares rules."""
+        taught: Judged = []
+        for trial, candidate in worth_teaching(self.problem, judged, most):
+            best = candidate
+            for number in range(1, LESSONS + 1):
+                metric = self._learn_from(best)
+                kernels = [Kernel(bandwidth, metric.name) for bandwidth in middle(self.bandwidths)]
+                again = self._by_least_squares({kernel: [replace(trial, rule=None)] for kernel in kernels})
+                if not again:
+                    break
+                best = min((one[1] for one in again), key=lambda c: c.score)
+                if number == LESSONS:
+                    taught += again
+        return taught
+
+    def _learn_from(self, candidate: Candidate) -> Metric:
+        """Add the metric of a candidate's rule to those of the problem."""
+        number = sum(name.startswith(LEARNED) for name in self.problem.metrics) + 1
+        metric = learned_metric(self.problem, candidate, f"{LEARNED} {number}")
+        self.problem = with_new_metric(self.problem, metric, self.options.kind, self.options.seed)
+        return metric
+
+    def _learned(self, found: list[Candidate]) -> list[Candidate]:
+        """Candidates in metrics learned from the best one so far, again and again while that helps."""
+        more: list[Candidate] = []
+        for _ in range(MOST_ROUNDS):
+            best = self._best_first(found + more)[0]
+            if not self._some_may_win([best]):
+                break
+            metric = self._learn_from(best)
+            begin = Trial(best.start, labels=best.optimum.labels, least_share=best.least_share)
+            trials = {Kernel(bandwidth, metric.name): [begin] for bandwidth in self.bandwidths}
+            judged = self._by_least_squares(trials)
+            self._judged += judged
+            some = self._tried(judged, LEARNED_AT_ONCE, metric.name, 0.6, 0.7)
+            more += some
+            if not some or min(c.score for c in some) > WORTH_LEARNING * best.score:
+                break
+        return more
 
     def _most_swept(self, scouted: Sequence[Candidate]) -> int:
         """Number of trials at the other bandwidths: the fewer, the more scouts have lost a state.
@@ -178,7 +261,7 @@ class Search:
         for done in range(0, len(chosen), TRIALS_AT_ONCE):
             some = chosen[done : done + TRIALS_AT_ONCE]
             now, then = (begin + (end - begin) * min(n / len(chosen), 1.0) for n in (done, done + len(some)))
-            more = self._optimised(_by_bandwidth(some), self.sizes[0][0], f"{stage} {done}", now, then)
+            more = self._optimised(_by_kernel(some), self.sizes[0][0], f"{stage} {done}", now, then)
             found += more
             if sum(self._some_may_win([c]) for c in more) <= MOSTLY_LOST * len(more):
                 tried -= {id(trial) for trial, _ in chosen[done + len(some) :]}
@@ -195,9 +278,9 @@ class Search:
         """Judge trials by their least-squares rules on the first sample, with which they then begin."""
         chosen = equally_spaced(self.problem.data.n_windows, self.sizes[0][0])
         judged: Judged = []
-        for bandwidth, some in trials.items():
+        for kernel, some in trials.items():
             failed: list[Failure] = []
-            judged += least_squares_of_bandwidth(self.problem, bandwidth, some, chosen, self.options.selection, failed)
+            judged += least_squares_of_kernel(self.problem, kernel, some, chosen, self.options.selection, failed)
             self._take(failed)
         return judged
 
@@ -273,8 +356,8 @@ class Search:
         for rung, (n_windows, n_keep) in enumerate(self.sizes[1:]):
             begin, end = (0.74 + 0.16 * (rung + i) / (len(self.sizes) - 1) for i in (0, 1))
             further = self._optimised(continued(alive), n_windows, f"{n_windows} windows", begin, end)
-            arrived = {(c.start, c.bandwidth, c.held) for c in further}
-            lost = [c for c in alive if (c.start, c.bandwidth, c.held) not in arrived]
+            arrived = {(c.start, c.kernel, c.held) for c in further}
+            lost = [c for c in alive if (c.start, c.kernel, c.held) not in arrived]
             self._end([replace(c, fate=f"failed: {n_windows} windows") for c in lost])
             alive, out = choose(self.problem, self._best_first(further), n_keep)
             self._end(out)
@@ -301,13 +384,13 @@ class Search:
         """
         from joblib import Parallel, delayed
 
-        groups = [(f"{stage} {bandwidth!r}", bandwidth, some) for bandwidth, some in trials.items() if some]
+        groups = [(f"{stage} {_name(kernel)}", kernel, some) for kernel, some in trials.items() if some]
         before = {step: self.journal.found(step) for step, _, _ in groups}
         chosen = equally_spaced(self.problem.data.n_windows, n_windows)
         sample = replace(self.problem, everything=None)  # all that processes need: nothing else is sent to them
         tasks = [
-            delayed(optimise_bandwidth)(sample, bandwidth, some, chosen, self.options.selection, gap)
-            for step, bandwidth, some in groups
+            delayed(optimise_kernel)(sample, kernel, some, chosen, self.options.selection, gap)
+            for step, kernel, some in groups
             if before[step] is None
         ]
         results: Iterator[tuple[list[Candidate], list[Failure]]] = iter(())
@@ -332,7 +415,7 @@ class Search:
 
     def _polished(self, candidate: Candidate) -> Candidate:
         """Bring a candidate to full accuracy on all windows, if that is not in the journal."""
-        step = f"polished {candidate.start} {candidate.bandwidth!r}{' held' if candidate.held else ''}"
+        step = f"polished {candidate.start} {_name(candidate.kernel)}{' held' if candidate.held else ''}"
         before = self.journal.found(step)
         if before is not None:
             return before[0]
@@ -341,16 +424,21 @@ class Search:
         return polished
 
 
+def _name(kernel: Kernel) -> str:
+    """Name of a kernel in the journal."""
+    return f"{kernel.metric} {kernel.bandwidth!r}"
+
+
 def _unpolished(candidate: Candidate) -> Candidate:
     """A candidate that came to the last sample and was not needed; one that had been dropped before stays so."""
     return candidate if candidate.fate else replace(candidate, fate="finalist")
 
 
-def _by_bandwidth(judged: Judged) -> Trials:
-    """Trials that begin with their least-squares rules, bandwidth by bandwidth."""
+def _by_kernel(judged: Judged) -> Trials:
+    """Trials that begin with their least-squares rules, kernel by kernel."""
     trials: Trials = {}
     for trial, candidate in judged:
-        trials.setdefault(candidate.bandwidth, []).append(replace(trial, rule=candidate.optimum.rule))
+        trials.setdefault(candidate.kernel, []).append(replace(trial, rule=candidate.optimum.rule))
     return trials
 
 

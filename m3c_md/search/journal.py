@@ -41,7 +41,8 @@ def fingerprint(problem: SearchProblem, *options: Any) -> str:
     """
     digest = hashlib.sha256()
     arrays = [problem.data.frames, problem.data.windows, problem.weights, problem.scale]
-    arrays += [problem.base_map.frequencies, problem.base_map.phases, problem.base_map.center]
+    for one in problem.maps.values():
+        arrays += [one.frequencies, one.phases, one.center]
     for part in [*arrays, problem.n_windows, problem.settings, *options]:
         if isinstance(part, np.ndarray):
             digest.update(f"{part.dtype.str}{part.shape}".encode())

@@ -85,7 +85,7 @@ def polish_on_all_data(
         Told the number of looks taken.
     """
     settings = problem.settings.of_labels(candidate.least_share, held=False)
-    feature_map = problem.feature_map(candidate.bandwidth)
+    feature_map = problem.feature_map(*candidate.kernel)
     chosen = equally_spaced(problem.data.n_windows, n_sample)
     sample = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, np.float32)
     n_slices = len(problem.data.windows)
@@ -204,7 +204,7 @@ def _judged(
     score = optimum.objective if selection == "objective" else class_averaged(sums.class_loss, sums.shares) + penalty
     return Candidate(
         candidate.start,
-        candidate.bandwidth,
+        candidate.kernel,
         optimum,
         score,
         sums.n_frames / sums.n_frames.sum(),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from m3c_md.frames.source import FrameBlock, Source
 from m3c_md.frames.weights import effective_sample, nothing_relaxed, weights_of_ratios
 from m3c_md.frames.windows import WindowSet
 from m3c_md.optimize.feature_map import FeatureKind, FourierMap, draw_fourier_map
+from m3c_md.optimize.metric import LaggedMoments, Metric, kinetic_metric, lagged_moments, shared_metric
 from m3c_md.partitions.k_medoids import k_medoids
 from m3c_md.partitions.microstates import Microstates, find_microstates
 from m3c_md.partitions.nearest import Clustering, assign, at_most_distinct
@@ -33,6 +35,19 @@ NEARLY_UNIFORM = 0.98
 SMALLEST_EXTENT = 1e-100
 # Bandwidths tried by default, in units of the root mean square distance between frames.
 BANDWIDTH_FACTORS = tuple(2.0 ** (0.5 * j) for j in range(-5, 3))
+# Name of the metric of scaled columns.
+STANDARD = "standard"
+# Up to this number of columns a fine partition of scaled columns sees all that there is.
+FEW_COLUMNS = 8
+# Slow directions in which the frames of more columns are partitioned.
+CELL_DIRECTIONS = 10
+
+
+class Kernel(NamedTuple):
+    """A Gaussian kernel: its width, and the name of the metric in which distances are taken."""
+
+    bandwidth: float
+    metric: str = STANDARD
 
 
 @dataclass(frozen=True)
@@ -47,8 +62,14 @@ class SearchProblem:
         Normalised weights of these windows.
     scale : (n_columns,) array
         Columns are divided by this before distances are taken.
-    base_map : FourierMap
-        Feature map of bandwidth 1 on unscaled columns.
+    metrics : mapping of str to Metric
+        Metrics that compete, by name.
+    maps : mapping of str to FourierMap
+        Feature map of bandwidth 1 for each of them.
+    moments : LaggedMoments or None
+        Second moments of the scaled columns; None where no metric needs them.
+    spaces : list of Metric
+        Coordinates in which frames are partitioned, one after the other.
     partitions : list of Microstates
         Fine partitions of the frames; empty if neither weights nor starts need them.
     coarse : Clustering or None
@@ -63,7 +84,10 @@ class SearchProblem:
     data: WindowSet
     weights: FloatArray
     scale: FloatArray
-    base_map: FourierMap
+    metrics: Mapping[str, Metric]
+    maps: Mapping[str, FourierMap]
+    moments: LaggedMoments | None
+    spaces: list[Metric]
     partitions: list[Microstates]
     coarse: Clustering | None
     settings: SearchSettings
@@ -85,9 +109,18 @@ class SearchProblem:
         """Effective sample size of the weights, as a fraction of the windows."""
         return effective_sample(self.weights)
 
-    def feature_map(self, bandwidth: float) -> FourierMap:
-        """Feature map of the Gaussian kernel of this width on scaled columns."""
-        return self.base_map.with_bandwidth(bandwidth, self.scale)
+    def feature_map(self, bandwidth: float, metric: str = STANDARD) -> FourierMap:
+        """Feature map of the Gaussian kernel of this width in a metric."""
+        return self.maps[metric].with_bandwidth(bandwidth)
+
+    def with_metric(self, metric: Metric, drawn: FourierMap) -> SearchProblem:
+        """Return the problem with one more metric, whose features have frequencies drawn for its coordinates."""
+        of_columns = FourierMap(metric.frequencies(drawn.frequencies), drawn.phases, self.data.frames.mean(axis=0))
+        return replace(
+            self,
+            metrics={**self.metrics, metric.name: metric},
+            maps={**self.maps, metric.name: of_columns},
+        )
 
 
 def prepare_problem(
@@ -102,16 +135,27 @@ def prepare_problem(
     reweight: bool,
     n_coarse: int,
     source: Source | None = None,
+    kinetic: bool = False,
+    given: Metric | None = None,
 ) -> SearchProblem:
-    """Choose scale and features, partition the frames, weight and coarse-grain the windows (Algorithm 1, line 1)."""
+    """Choose scale and features, partition the frames, weight and coarse-grain the windows (Algorithm 1, line 1).
+
+    ``kinetic``: whether slow directions of the columns are wanted. ``given``: a metric that takes the place of all.
+    """
     columns = column_scale(data.frames, scale)
     # First of all, so that the features depend on nothing but the seed and the number of columns.
+    standard = Metric(STANDARD, 1.0 / columns)
     base_map = draw_fourier_map(
         data.frames.shape[1], n_features, rng, kind=feature_kind, center=data.frames.mean(axis=0)
     )
+    moments = lagged_moments(data.frames, data.windows[0], data.windows[-1], columns) if kinetic else None
+    spaces = [given or standard] if moments is None else _slow_spaces(standard, moments)
     enough = next(number for most, number in N_PARTITIONS if data.n_windows <= most)
     n_partitions = enough if reweight else int("pcca" in starts or "lumping" in starts)
-    partitions = [find_microstates(data, columns, rng) for _ in range(n_partitions)]
+    if n_partitions:
+        n_partitions = max(n_partitions, len(spaces))
+    within = [spaces[number % len(spaces)] for number in range(n_partitions)]
+    partitions = [find_microstates(data, space, rng) for space in within]
     weights, unrelaxed = np.full(data.n_windows, 1.0 / data.n_windows), False
     if reweight:
         ratios = [relaxed_ratios(cells, data.horizon) for cells in partitions]
@@ -121,20 +165,32 @@ def prepare_problem(
         if source is None or effective_sample(relaxed) < NEARLY_UNIFORM:
             weights = relaxed
             if source is not None:
-                source = source.weighted(_ratios_of_block, [c.centers / columns for c in partitions], ratios, columns)
+                source = source.weighted(_ratios_of_block, [c.centers for c in partitions], ratios, within)
     coarse = None
     if any(start.startswith("relaxation") for start in starts):
         points = joined_slices(data, columns)
         coarse = k_medoids(points, at_most_distinct(points, n_coarse), rng)
-    return SearchProblem(data, weights, columns, base_map, partitions, coarse, settings, source, unrelaxed)
+    problem = SearchProblem(data, weights, columns, {}, {}, moments, spaces, partitions, coarse, settings, source, unrelaxed)
+    return problem.with_metric(standard if given is None else given, base_map)
+
+
+def _slow_spaces(standard: Metric, moments: LaggedMoments) -> list[Metric]:
+    """Spaces in which frames are partitioned: of scaled columns where these are few, of slow directions otherwise.
+
+    Cells in hundreds of columns would say little about the slow ones.
+    """
+    if len(standard.matrix) <= FEW_COLUMNS:
+        return [standard]
+    return [standard, kinetic_metric("slow", moments, 1.0, CELL_DIRECTIONS), shared_metric("shared", moments, CELL_DIRECTIONS)]
 
 
 def _ratios_of_block(
-    block: FrameBlock, centers: list[FloatArray], ratios: list[FloatArray], scale: FloatArray
+    block: FrameBlock, centers: list[FloatArray], ratios: list[FloatArray], spaces: list[Metric]
 ) -> NDArray[np.float32]:
     """Sum of the ratios of the cells that the first frames of windows are in."""
-    points = block.frames[block.windows[0]] / scale
-    total = sum(ratio[assign(points, middle)] for ratio, middle in zip(ratios, centers, strict=True))
+    frames = block.frames[block.windows[0]]
+    cells = zip(ratios, centers, spaces, strict=True)
+    total = sum(ratio[assign(space(frames), middle)] for ratio, middle, space in cells)
     return np.asarray(total, dtype=np.float32)
 
 

@@ -40,7 +40,7 @@ def held_trials(problem: SearchProblem, judged: Sequence[tuple[Trial, Candidate]
     trials: Trials = {}
     for trial, candidate in kept:
         held = Trial(trial.start, labels=trial.labels, least_share=trial.least_share, held=True)
-        trials.setdefault(candidate.bandwidth, []).append(held)
+        trials.setdefault(candidate.kernel, []).append(held)
     return trials
 
 
@@ -51,5 +51,5 @@ def tighter_trials(settings: SearchSettings, judged: Sequence[tuple[Trial, Candi
         return trials
     for trial, candidate in sorted(judged, key=lambda one: one[1].score)[:N_HELD]:
         closer = Trial(trial.start, labels=trial.labels, least_share=share / settings.n_states)
-        trials.setdefault(candidate.bandwidth, []).append(closer)
+        trials.setdefault(candidate.kernel, []).append(closer)
     return trials

@@ -60,7 +60,7 @@ def clearly_costlier(problem: SearchProblem, one: Candidate, other: Candidate) -
 def compared_losses(problem: SearchProblem, candidate: Candidate) -> FloatArray:
     """Return what each part of a sample, the same for all candidates, adds to the classes' mean loss."""
     chosen = equally_spaced(problem.data.n_windows, COMPARED_WINDOWS)
-    feature_map = problem.feature_map(candidate.bandwidth)
+    feature_map = problem.feature_map(*candidate.kernel)
     blocks = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, np.float32)
     costs = all_label_costs(blocks, candidate.optimum.rule)
     labels = costs.argmin(axis=1)
@@ -96,5 +96,5 @@ def differ(problem: SearchProblem, one: Candidate, other: Candidate) -> bool:
 def compared_states(problem: SearchProblem, candidate: Candidate) -> IntArray:
     """States that a candidate's rule gives to a sample of frames, the same for all candidates."""
     chosen = problem.data.windows[0, equally_spaced(problem.data.n_windows, COMPARED_WINDOWS)]
-    features = problem.feature_map(candidate.bandwidth)(problem.data.frames[chosen], np.float32)
+    features = problem.feature_map(*candidate.kernel)(problem.data.frames[chosen], np.float32)
     return np.asarray(candidate.optimum.rule.scores(features).argmax(axis=0), dtype=np.intp)

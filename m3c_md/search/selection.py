@@ -20,7 +20,7 @@ from m3c_md.matching import agreement, same_states
 from m3c_md.optimize.blocks import Rule
 from m3c_md.optimize.window_loss import window_losses
 from m3c_md.search.local_search import LocalOptimum, SearchSettings
-from m3c_md.search.problem import SearchProblem
+from m3c_md.search.problem import Kernel, SearchProblem
 from m3c_md.search.support import Support, metastability_of, part_transitions, support_of
 
 Selection = Literal["objective", "class-averaged"]
@@ -53,11 +53,11 @@ class Standing(IntEnum):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A (start, bandwidth) and how far it came.
+    """A (start, kernel) and how far it came.
 
     Attributes
     ----------
-    start, bandwidth : str, float
+    start, kernel : str, Kernel
     optimum : LocalOptimum
         On ``n_windows`` windows.
     score : float
@@ -78,7 +78,7 @@ class Candidate:
     """
 
     start: str
-    bandwidth: float
+    kernel: Kernel
     optimum: LocalOptimum
     score: float
     populations: FloatArray
@@ -88,6 +88,16 @@ class Candidate:
     support: Support = field(default_factory=Support)
     least_share: float | None = None
     held: bool = False
+
+    @property
+    def bandwidth(self) -> float:
+        """Width of the kernel."""
+        return self.kernel.bandwidth
+
+    @property
+    def metric(self) -> str:
+        """Name of the metric in which the kernel takes distances."""
+        return self.kernel.metric
 
     def standing(self, settings: SearchSettings, n_windows: int) -> Standing:
         """Whether all states have enough frames; half as many will do on a sample, where a rare state fluctuates."""
@@ -150,7 +160,7 @@ def class_averaged(loss: FloatArray, mass: FloatArray) -> float:
 def judge(
     problem: SearchProblem,
     start: str,
-    bandwidth: float,
+    kernel: Kernel,
     blocks: FeatureBlocks,
     optimum: LocalOptimum,
     selection: Selection,
@@ -170,7 +180,7 @@ def judge(
     value = n_states - metastability if held else score(blocks, optimum, settings, selection)
     return Candidate(
         start,
-        bandwidth,
+        kernel,
         optimum,
         value,
         populations,
@@ -184,7 +194,7 @@ def judge(
 
 def frame_populations(problem: SearchProblem, candidate: Candidate) -> FloatArray:
     """Share of all frames that a candidate's rule gives to each state."""
-    feature_map, n_states = problem.feature_map(candidate.bandwidth), problem.settings.n_states
+    feature_map, n_states = problem.feature_map(*candidate.kernel), problem.settings.n_states
     counts = np.zeros(n_states)
     for start in range(0, len(problem.data.frames), BLOCK_SIZE):
         scores = candidate.optimum.rule.scores(feature_map(problem.data.frames[start : start + BLOCK_SIZE]))
@@ -251,7 +261,7 @@ def choose(
     out: list[Candidate] = []
     n_same = SAME_KEPT if n_keep < len(candidates) else len(candidates)
     for candidate in candidates:
-        twin = next((c for c in alive if c.bandwidth == candidate.bandwidth and _same_solution(c, candidate)), None)
+        twin = next((c for c in alive if c.kernel == candidate.kernel and _same_solution(c, candidate)), None)
         if not candidate.may_win(problem.settings, problem.n_windows):
             out.append(as_degenerate(candidate))
         elif twin is not None:

@@ -19,7 +19,7 @@ from m3c_md.partitions.k_means import k_means
 from m3c_md.partitions.k_medoids import k_medoids
 from m3c_md.partitions.lumping import Lumping, best_lumpings, pcca_microstates
 from m3c_md.partitions.nearest import Clustering
-from m3c_md.search.problem import BandwidthStart, SearchProblem, SharedStart, joined_slices
+from m3c_md.search.problem import BandwidthStart, Kernel, SearchProblem, SharedStart, joined_slices
 from m3c_md.search.selection import SAME_DECOMPOSITION
 
 # Cap on a relaxed class, as a multiple of the fair share 1/κ: with the search's own ϱ_u = 0.99 the relation matrix is
@@ -49,15 +49,17 @@ def shared_starts(name: SharedStart, problem: SearchProblem, rng: np.random.Gene
         # A permuted round robin: random, and every state occurs however few the windows.
         return [rng.permutation(np.arange(data.n_windows) % n_states)]
     if name == "kmeans":
-        frames = k_means(data.frames / problem.scale, n_states, rng, n_restarts=5, max_points=CLUSTERED_POINTS).labels
-        return [frames[data.windows[0]]]
+        return [
+            k_means(space(data.frames), n_states, rng, n_restarts=5, max_points=CLUSTERED_POINTS).labels[data.windows[0]]
+            for space in problem.spaces
+        ]
     if name == "kmedoids":
         return [k_medoids(joined_slices(data, problem.scale), n_states, rng).labels]
     if name == "pcca":
         cells = problem.partitions[0]
-        states = pcca_microstates(cells.counts(problem.weights), cells.centers / problem.scale, n_states)
+        states = pcca_microstates(cells.counts(problem.weights), cells.centers, n_states)
         return [states[cells.windows[0]]]
-    lumpings = best_lumpings(problem.partitions, problem.weights, problem.scale, n_states)
+    lumpings = best_lumpings(problem.partitions, problem.weights, n_states)
     return [lumping.windows for lumping in _clearly_different(lumpings, data.n_windows)]
 
 
@@ -73,9 +75,9 @@ def _clearly_different(lumpings: list[Lumping], n_windows: int) -> list[Lumping]
 
 
 def bandwidth_start(
-    name: BandwidthStart, problem: SearchProblem, bandwidth: float, chosen: IntArray, rng: np.random.Generator
+    name: BandwidthStart, problem: SearchProblem, kernel: Kernel, chosen: IntArray, rng: np.random.Generator
 ) -> IntArray:
-    """Labels of the chosen windows for a start that lives in the feature space of one bandwidth.
+    """Labels of the chosen windows for a start that lives in the feature space of one kernel.
 
     ``kinetic``
         k-means on the slow coordinates of the features.
@@ -85,12 +87,12 @@ def bandwidth_start(
         The paper's: with the random features and the search's own balance.
     """
     if name == "kinetic":
-        feature_map = problem.feature_map(bandwidth)
+        feature_map = problem.feature_map(*kernel)
         blocks = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, np.float32)
         return kinetic_labels(blocks, problem.settings.n_states, rng)
     coarse = problem.coarse
     assert coarse is not None, "prepare_problem coarse-grains whenever a relaxation start is asked for"
-    return relaxation_labels(problem, coarse, bandwidth, literal=name == "relaxation-literal")[coarse.labels[chosen]]
+    return relaxation_labels(problem, coarse, kernel, literal=name == "relaxation-literal")[coarse.labels[chosen]]
 
 
 def kinetic_labels(blocks: FeatureBlocks, n_states: int, rng: np.random.Generator) -> IntArray:
@@ -127,16 +129,16 @@ def _covariances(blocks: FeatureBlocks) -> tuple[FloatArray, FloatArray]:
     return np.asarray(instantaneous - outer), np.asarray(lagged - outer)
 
 
-def relaxation_labels(problem: SearchProblem, coarse: Clustering, bandwidth: float, *, literal: bool) -> IntArray:
+def relaxation_labels(problem: SearchProblem, coarse: Clustering, kernel: Kernel, *, literal: bool) -> IntArray:
     """Labels of the coarse windows by SDP relaxation and rounding (Algorithm 1, lines 2 and 3)."""
     settings = problem.settings
     weights = np.bincount(coarse.labels, weights=problem.weights, minlength=len(coarse.centers))
-    slices = np.split(coarse.centers, len(problem.data.windows), axis=1)
+    slices = [x * problem.scale for x in np.split(coarse.centers, len(problem.data.windows), axis=1)]
     if literal:
-        gram = joint_gram([problem.feature_map(bandwidth)(x * problem.scale) for x in slices])
+        gram = joint_gram([problem.feature_map(*kernel)(x) for x in slices])
         max_share, row_sums = settings.balance[1], bool((gram @ weights).min() < 0.0)
     else:
-        gram = joint_kernel(slices, bandwidth)
+        gram = joint_kernel([problem.metrics[kernel.metric](x) for x in slices], kernel.bandwidth)
         # A coarse window heavier than the cap would make the problem infeasible.
         max_share, row_sums = max(RELAXATION_CAP / settings.n_states, 1.05 * float(weights.max())), True
     relaxation = solve_relaxation(

@@ -1,4 +1,4 @@
-"""Steps of a search at one bandwidth: judge starts by least squares, optimise trials, polish a winner."""
+"""Steps of a search with one kernel: judge starts by least squares, optimise trials, polish a winner."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from m3c_md.arrays import IntArray
+from m3c_md.arrays import FloatArray, IntArray
+from m3c_md.frames.weights import lifted
 from m3c_md.frames.windows import FeatureBlocks, equally_spaced
-from m3c_md.optimize.blocks import Blocks, all_label_costs, class_sums
+from m3c_md.optimize.blocks import Blocks, Rule, all_label_costs, class_sums
+from m3c_md.optimize.feature_map import FeatureKind
 from m3c_md.optimize.labels import balanced_labels, class_bounds
 from m3c_md.optimize.least_squares import least_squares_rule, second_moments
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
@@ -23,7 +25,7 @@ from m3c_md.search.local_search import (
     local_search,
 )
 from m3c_md.search.polish import polish_on_all_data
-from m3c_md.search.problem import SearchProblem
+from m3c_md.search.problem import Kernel, SearchProblem
 from m3c_md.search.selection import (
     Candidate,
     Selection,
@@ -63,6 +65,10 @@ class SearchOptions:
         Whether most candidates are judged on samples only; otherwise all bandwidths meet all starts on all windows.
     n_jobs : int, optional
         Processes for the candidates, through joblib.
+    kind : "orthogonal" or "fourier"
+        Random features of metrics that are learned.
+    learn : bool
+        Whether metrics are learned from the best candidates.
     """
 
     selection: Selection
@@ -70,63 +76,82 @@ class SearchOptions:
     gap: float = 1e-3
     halving: bool = True
     n_jobs: int | None = None
+    kind: FeatureKind = "orthogonal"
+    learn: bool = False
 
 
-def least_squares_of_bandwidth(
+def least_squares_of_kernel(
     problem: SearchProblem,
-    bandwidth: float,
+    kernel: Kernel,
     trials: list[Trial],
     chosen: IntArray,
     selection: Selection,
     failures: list[Failure],
 ) -> Judged:
-    """Trials of one bandwidth, each with the candidate that its least-squares rule is; failures are put in the list."""
+    """Trials of one kernel, each with the candidate that its least-squares rule is; failures are put in the list."""
     judged: Judged = []
     if not trials:
         return judged
     with ONE_BLAS_THREAD:
         blocks = FeatureBlocks(
-            problem.data, problem.feature_map(bandwidth), problem.weights[chosen], chosen, np.float32
+            problem.data, problem.feature_map(*kernel), problem.weights[chosen], chosen, np.float32
         )
         moments = second_moments(blocks)
         for trial in trials:
-            with excused(failures, bandwidth, trial.start, *trial.twins):
+            with excused(failures, kernel.bandwidth, trial.start, *trial.twins):
                 settings = trial.settings(problem.settings)
                 labels = _balanced_start(blocks, trial, len(chosen), settings)
-                classes = class_sums(blocks, labels, settings.n_states)
-                rule = least_squares_rule(moments, classes, settings.regularization)
+                rule = _least_squares_rule(blocks, moments, labels, settings, lift=selection != "objective")
                 loss, _ = class_losses(blocks, rule, labels, settings.n_states)
                 objective = float(loss.sum()) + settings.penalty(rule)
                 optimum = LocalOptimum(rule, labels, objective, 0.0, 0, False, (objective,))
-                judgement = judge(problem, trial.start, bandwidth, blocks, optimum, selection, chosen, settings)
+                judgement = judge(problem, trial.start, kernel, blocks, optimum, selection, chosen, settings)
                 judged.append((trial, judgement))
     return judged
 
 
-def optimise_bandwidth(
+def _least_squares_rule(
+    blocks: FeatureBlocks, moments: FloatArray, labels: IntArray, settings: SearchSettings, *, lift: bool
+) -> Rule:
+    """Rule of least squares, in which rare states count more if they are to be lifted."""
+    if not lift:
+        return least_squares_rule(moments, class_sums(blocks, labels, settings.n_states), settings.regularization)
+    weights = lifted(blocks.weights, labels, settings.n_states)
+    # All but the windows of rare states weigh as much less as these weigh more.
+    share = float((weights / np.maximum(blocks.weights, np.finfo(float).tiny)).min())
+    extra = weights - share * blocks.weights
+    if extra.max() > 1e-12:
+        moments = share * moments + second_moments(_with_weights(blocks, extra))
+    classes = class_sums(_with_weights(blocks, weights), labels, settings.n_states)
+    return least_squares_rule(moments, classes, settings.regularization)
+
+
+def optimise_kernel(
     problem: SearchProblem,
-    bandwidth: float,
+    kernel: Kernel,
     trials: list[Trial],
     chosen: IntArray,
     selection: Selection,
     gap: float,
 ) -> tuple[list[Candidate], list[Failure]]:
-    """Local search for all trials of one bandwidth, which share their features, and what failed on the way."""
+    """Local search for all trials of one kernel, which share their features, and what failed on the way."""
     candidates: list[Candidate] = []
     failures: list[Failure] = []
     # One BLAS thread in every process: sums then do not depend on how many there are.
     with ONE_BLAS_THREAD:
         precision = np.float32 if gap >= SINGLE_PRECISION_GAP else np.float64
-        feature_map = problem.feature_map(bandwidth)
+        feature_map = problem.feature_map(*kernel)
         blocks = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, precision)
         directions = principal_directions(blocks) if gap >= TRIAL_GAP else None
         searched: Blocks = blocks if directions is None else compressed(blocks, directions)
         for trial in trials:
-            with excused(failures, bandwidth, trial.start, *trial.twins):
+            with excused(failures, kernel.bandwidth, trial.start, *trial.twins):
                 settings = trial.settings(problem.settings)
                 limit = min(settings.max_iterations, TRIAL_ITERATIONS) if gap >= TRIAL_GAP else None
-                fitted = _fitted(searched, settings)
                 labels = _balanced_start(_fitted(blocks, settings), trial, len(chosen), settings)
+                fitted = _fitted(searched, settings)
+                if selection != "objective" and not settings.hold_labels:
+                    fitted = _with_weights(fitted, lifted(blocks.weights, labels, settings.n_states))
                 rule = trial.rule
                 if rule is not None and directions is not None:
                     rule = compressed_rule(rule, directions)
@@ -148,7 +173,7 @@ def optimise_bandwidth(
                 )
                 if directions is not None:
                     optimum = replace(optimum, rule=expanded_rule(optimum.rule, directions))
-                candidate = judge(problem, trial.start, bandwidth, blocks, optimum, selection, chosen, settings)
+                candidate = judge(problem, trial.start, kernel, blocks, optimum, selection, chosen, settings)
                 candidates += [replace(candidate, start=name) for name in (trial.start, *trial.twins)]
     return candidates, failures
 
@@ -160,6 +185,16 @@ def _fitted(blocks: Blocks, settings: SearchSettings) -> Blocks:
     where labels have been chosen already.
     """
     return [replace(block, windows=block.windows[:1]) for block in blocks] if settings.hold_labels else blocks
+
+
+def _with_weights(blocks: Blocks, weights: FloatArray) -> Blocks:
+    """Return blocks whose windows have other weights."""
+    done, others = 0, []
+    for block in blocks:
+        n_windows = block.windows.shape[1]
+        others.append(replace(block, weights=weights[done : done + n_windows]))
+        done += n_windows
+    return others
 
 
 def _balanced_start(blocks: Blocks, trial: Trial, n_windows: int, settings: SearchSettings) -> IntArray:
@@ -201,13 +236,15 @@ def polish_winner(
     # The gap of a trial is that of fewer features, with labels that may still change: no certificate of a winner.
     if options.halving or not (whole and candidate.optimum.converged and candidate.optimum.gap <= wanted):
         precision = np.float32 if wanted >= SINGLE_PRECISION_GAP else np.float64
-        feature_map = problem.feature_map(candidate.bandwidth)
+        feature_map = problem.feature_map(*candidate.kernel)
         chosen = equally_spaced(problem.data.n_windows, n_windows)
         blocks = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, precision)
         fitted = _fitted(blocks, settings)
         rule, labels = candidate.optimum.rule, candidate.optimum.labels
         if not whole:
             labels = _balanced_start(fitted, Trial("", rule=rule), n_windows, settings)
+        if selection != "objective" and not settings.hold_labels:
+            fitted = _with_weights(fitted, lifted(blocks.weights, labels, settings.n_states))
         optimum = local_search(fitted, labels, settings, start=rule, gap=gap, wanted=wanted, give_up=options.halving)
-        candidate = judge(problem, candidate.start, candidate.bandwidth, blocks, optimum, selection, chosen, settings)
+        candidate = judge(problem, candidate.start, candidate.kernel, blocks, optimum, selection, chosen, settings)
     return replace(candidate, populations=frame_populations(problem, candidate))

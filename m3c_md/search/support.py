@@ -14,6 +14,12 @@ import numpy as np
 from m3c_md.arrays import FloatArray, IntArray
 
 
+# Parts from which on two neighbours are left out together, too.
+ENOUGH_PARTS = 5
+# Share of a state that must be left for it to count.
+HARDLY_ANYTHING = 0.2
+
+
 @dataclass(frozen=True)
 class Support:
     """What leaving out parts of the data says about a candidate.
@@ -75,6 +81,22 @@ def support_of(transitions: FloatArray) -> Support:
     fewest = int(seen.sum(axis=0).min())
     if n_parts < 2:
         return Support(np.nan, fewest)
-    without = metastability_of(transitions.sum(axis=0) - transitions)
-    error = np.sqrt((n_parts - 1) * without.var())
+    total = transitions.sum(axis=0)
+    error = np.sqrt((n_parts - 1) * _without(total, transitions).var())
+    if n_parts >= ENOUGH_PARTS:
+        # A single visit may be longer than a part. Neighbours left out together: the moving blocks of Künsch (1989).
+        neighbours = transitions + np.roll(transitions, -1, axis=0)
+        error = max(error, np.sqrt(0.5 * (n_parts - 2) * _without(total, neighbours).var()))
     return Support(float(error), fewest)
+
+
+def _without(total: FloatArray, left_out: FloatArray) -> FloatArray:
+    """Q without some of the transitions, (n, n_states, n_states) to (n,).
+
+    A state of which hardly anything is left counts as gone: a few frames elsewhere do not make it independent of the
+    part that holds nearly all of it.
+    """
+    rest = total - left_out
+    mass, before = (x.sum(axis=-1) + x.sum(axis=-2) for x in (rest, total))
+    gone = mass < HARDLY_ANYTHING * before
+    return metastability_of(np.where(gone[..., :, None] | gone[..., None, :], 0.0, rest))

@@ -19,7 +19,7 @@ from m3c_md.matching import same_states
 from m3c_md.optimize.blocks import Rule
 from m3c_md.search.failures import Failure, excused
 from m3c_md.search.local_search import SearchSettings
-from m3c_md.search.problem import BandwidthStart, SearchProblem
+from m3c_md.search.problem import BandwidthStart, Kernel, SearchProblem
 from m3c_md.search.selection import (
     LARGEST_ERROR,
     NOTHING_LEARNED,
@@ -32,7 +32,7 @@ from m3c_md.search.selection import (
 from m3c_md.search.starts import bandwidth_start, shared_starts
 
 Start = str | IntArray
-Trials = dict[float, list["Trial"]]
+Trials = dict[Kernel, list["Trial"]]
 
 # Bandwidths at which all starts are tried, and decompositions that then meet the other bandwidths.
 N_SCOUTS = 2
@@ -43,6 +43,8 @@ UNPROMISING = 2.5
 # Trials at the first bandwidths, and at the others, that are optimised at most: the most promising ones.
 MOST_SCOUTS = 8
 MOST_SWEPT = 12
+# Kernels with which the same labels are optimised at first.
+KERNELS_OF_A_START = 2
 # Trials that are optimised before it is asked whether all of them have lost a state.
 TRIALS_AT_ONCE = 4
 # A decomposition that scores worse than the best by more than this factor is not tried at other bandwidths.
@@ -99,14 +101,19 @@ def scouting(bandwidths: Sequence[float]) -> list[float]:
     return [bandwidths[place] for place in sorted(set(places.tolist()))]
 
 
-def _stream(seed: int, *names: str | float) -> np.random.Generator:
+def middle(bandwidths: Sequence[float]) -> list[float]:
+    """One bandwidth from just below the middle of the grid, which serves most where the metric is a good one."""
+    return [bandwidths[int(0.45 * (len(bandwidths) - 1))]]
+
+
+def stream(seed: int, *names: str | float) -> np.random.Generator:
     """Generator of its own for a start (at a bandwidth): the same whatever else is tried, and in which order."""
     return np.random.default_rng([seed, *(crc32(str(name).encode()) for name in names)])
 
 
 def first_trials(
     problem: SearchProblem,
-    bandwidths: Sequence[float],
+    kernels: Sequence[Kernel],
     starts: Sequence[Start],
     n_windows: int,
     seed: int,
@@ -120,29 +127,29 @@ def first_trials(
     """
     chosen = equally_spaced(problem.data.n_windows, n_windows)
     wide = np.union1d(chosen, equally_spaced(problem.data.n_windows, KINETIC_WINDOWS))
-    trials: Trials = {bandwidth: [] for bandwidth in bandwidths}
+    trials: Trials = {kernel: [] for kernel in kernels}
     rarer = rarer and len(problem.data.windows) > 1
 
-    def add(bandwidth: float, name: str, labels: IntArray, places: IntArray) -> None:
+    def add(kernel: Kernel, name: str, labels: IntArray, places: IntArray) -> None:
         least = _least_share(labels, problem) if rarer else None
-        _add(trials[bandwidth], Trial(name, labels=labels[places], least_share=least))
+        _add(trials[kernel], Trial(name, labels=labels[places], least_share=least))
 
     for number, start in enumerate(starts):
         if isinstance(start, str) and start in get_args(BandwidthStart):
-            for bandwidth in bandwidths:
-                rng = _stream(seed, start, bandwidth)
-                with excused(failures, bandwidth, start):
-                    labels = bandwidth_start(start, problem, bandwidth, wide, rng)  # type: ignore[arg-type]
-                    add(bandwidth, start, labels, np.searchsorted(wide, chosen))
+            for kernel in kernels:
+                rng = stream(seed, start, *kernel)
+                with excused(failures, kernel.bandwidth, start):
+                    labels = bandwidth_start(start, problem, kernel, wide, rng)  # type: ignore[arg-type]
+                    add(kernel, start, labels, np.searchsorted(wide, chosen))
             continue
         name, shared = f"labels {number}", [] if isinstance(start, str) else [start]
         if isinstance(start, str):
             name = start
             with excused(failures, None, start):
-                shared = shared_starts(start, problem, _stream(seed, start))  # type: ignore[arg-type]
+                shared = shared_starts(start, problem, stream(seed, start))  # type: ignore[arg-type]
         for place, labels in enumerate(shared):
-            for bandwidth in bandwidths:
-                add(bandwidth, name if place == 0 else f"{name} {place + 1}", labels, chosen)
+            for kernel in kernels:
+                add(kernel, name if place == 0 else f"{name} {place + 1}", labels, chosen)
     return trials
 
 
@@ -179,10 +186,45 @@ def promising(
     order = sorted(judged, key=lambda one: (one[1].support.error > LARGEST_ERROR, one[1].score))
     supported = [c.score for _, c in known if not c.support.error > LARGEST_ERROR]
     limit = min(UNPROMISING * min(supported, default=np.inf), NOTHING_LEARNED)
-    chosen = [one for place, one in enumerate(order) if place == 0 or one[1].score <= limit][:most]
+    chosen = _few_of_each_start([one for place, one in enumerate(order) if place == 0 or one[1].score <= limit])[:most]
     others = [c for _, c in order if c.standing(problem.settings, problem.n_windows) != Standing.DEGENERATE]
     extra = more_metastable(order[0][1], others)
     return chosen + [one for one in order if one[1] is extra and all(one is not other for other in chosen)]
+
+
+def _few_of_each_start(judged: Sequence[tuple[Trial, Candidate]]) -> list[tuple[Trial, Candidate]]:
+    """Return trials without those that begin from the labels of others before them, but for one."""
+    few: list[tuple[Trial, Candidate]] = []
+    for one in judged:
+        if sum(_same_labels(one[0], other) for other, _ in few) < KERNELS_OF_A_START:
+            few.append(one)
+    return few
+
+
+def worth_teaching(
+    problem: SearchProblem, judged: Sequence[tuple[Trial, Candidate]], most: int
+) -> list[tuple[Trial, Candidate]]:
+    """Return the starts from which a metric is learned: those with the best scores, and the most metastable ones.
+
+    A score says little in a metric that hides the states, so neither counts alone. Each start comes with the kernel
+    that serves it best.
+    """
+    by_score = sorted(judged, key=lambda one: (one[1].support.error > LARGEST_ERROR, one[1].score))
+    by_metastability = sorted(judged, key=lambda one: (one[1].support.error > LARGEST_ERROR, -one[1].lowest))
+    chosen: list[tuple[Trial, Candidate]] = []
+    for order in (by_score, by_metastability):
+        before = len(chosen)
+        for trial, candidate in order:
+            if len(chosen) - before == most:
+                break
+            if not any(_same_labels(trial, other) for other, _ in chosen):
+                chosen.append((trial, candidate))
+    return chosen
+
+
+def _same_labels(one: Trial, other: Trial) -> bool:
+    assert one.labels is not None and other.labels is not None
+    return same_states(one.labels, other.labels, SAME_START)
 
 
 def sweep(problem: SearchProblem, scouted: Sequence[Candidate], bandwidths: Sequence[float]) -> Trials:
@@ -195,15 +237,14 @@ def sweep(problem: SearchProblem, scouted: Sequence[Candidate], bandwidths: Sequ
             found.append(candidate)
     if not found:
         return {}
-    tried = {(c.start, c.bandwidth) for c in scouted}
-    return {
-        bandwidth: [
-            Trial(c.start, labels=c.optimum.labels, least_share=c.least_share)
-            for c in found[:N_DECOMPOSITIONS]
-            if (c.start, bandwidth) not in tried
-        ]
-        for bandwidth in bandwidths
-    }
+    tried = {(c.start, c.kernel) for c in scouted}
+    trials: Trials = {}
+    for c in found[:N_DECOMPOSITIONS]:
+        for kernel in (Kernel(bandwidth, c.metric) for bandwidth in bandwidths):
+            if (c.start, kernel) not in tried:
+                trial = Trial(c.start, labels=c.optimum.labels, least_share=c.least_share)
+                trials.setdefault(kernel, []).append(trial)
+    return trials
 
 
 def continued(candidates: Sequence[Candidate]) -> Trials:
@@ -211,5 +252,5 @@ def continued(candidates: Sequence[Candidate]) -> Trials:
     trials: Trials = {}
     for c in candidates:
         trial = Trial(c.start, rule=c.optimum.rule, least_share=c.least_share, held=c.held)
-        trials.setdefault(c.bandwidth, []).append(trial)
+        trials.setdefault(c.kernel, []).append(trial)
     return trials

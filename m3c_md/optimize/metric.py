@@ -1,0 +1,169 @@
+"""Linear metrics: coordinates (x - centre) A in which the distances of the Gaussian kernel are taken.
+
+The kernel exp(-|Aᵀ(x - x')|² / 2σ²) has the random features of the frequencies A Ω / σ, so that a rule with a metric is
+made of the same three small arrays as one without. Three ways to find A: from the spread of the columns, from second
+moments at a lag time (directions that change slowly), and from the gradients of a rule that is known already
+(directions across its borders).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy.linalg import eigh
+
+from m3c_md.arrays import FloatArray
+from m3c_md.exceptions import solving
+from m3c_md.optimize.blocks import Rule
+from m3c_md.optimize.feature_map import FourierMap
+
+# Added to the correlation matrix, as a share of its mean diagonal: columns that repeat each other, and directions in
+# which short data hardly vary, then do not pose as slow ones.
+RIDGE = 1e-2
+# Directions with less than this share of the largest variance are left out.
+NEGLIGIBLE = 1e-8
+# Frames whose features are in memory at a time.
+CHUNK = 8192
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Linear coordinates in which distances are taken.
+
+    Attributes
+    ----------
+    name : str
+    matrix : (n_columns,) or (n_columns, n_directions) array
+        A; factors of the columns where it is diagonal.
+    """
+
+    name: str
+    matrix: FloatArray
+
+    @property
+    def n_directions(self) -> int:
+        """Number of coordinates."""
+        return int(self.matrix.shape[-1])
+
+    def __call__(self, frames: FloatArray) -> FloatArray:
+        """Coordinates of frames, (n, n_columns) to (n, n_directions)."""
+        return np.asarray(frames * self.matrix if self.matrix.ndim == 1 else frames @ self.matrix)
+
+    def frequencies(self, drawn: FloatArray) -> FloatArray:
+        """Frequencies in terms of columns, from frequencies (n_directions, n_features) in terms of coordinates."""
+        return np.asarray(self.matrix[:, None] * drawn if self.matrix.ndim == 1 else self.matrix @ drawn)
+
+    def full_matrix(self) -> FloatArray:
+        """A Aᵀ, whose quadratic form is the squared distance."""
+        return np.diag(self.matrix**2) if self.matrix.ndim == 1 else self.matrix @ self.matrix.T
+
+
+class HasMoments(Protocol):
+    """Frames and windows over them."""
+
+    frames: FloatArray
+    windows: np.ndarray
+
+
+@dataclass(frozen=True)
+class LaggedMoments:
+    """Second moments of scaled columns over windows, the same forwards and backwards in time.
+
+    Attributes
+    ----------
+    scale : (n_columns,) array
+        Columns are divided by this.
+    instantaneous, lagged : (n_columns, n_columns) arrays
+        Covariances within a frame, and between the first and the last frame of a window.
+    """
+
+    scale: FloatArray
+    instantaneous: FloatArray
+    lagged: FloatArray
+
+
+def lagged_moments(frames: FloatArray, first: np.ndarray, last: np.ndarray, scale: FloatArray) -> LaggedMoments:
+    """Second moments of the windows that begin with the frames ``first`` and end with the frames ``last``."""
+    center = frames.mean(axis=0)
+    n_columns = frames.shape[1]
+    instantaneous, lagged, mean = (np.zeros(s) for s in ((n_columns, n_columns), (n_columns, n_columns), n_columns))
+    for start in range(0, len(first), CHUNK):
+        x, y = (
+            ((frames[numbers[start : start + CHUNK]] - center) / scale).astype(np.float32) for numbers in (first, last)
+        )
+        mean += 0.5 * (x.sum(axis=0, dtype=np.float64) + y.sum(axis=0, dtype=np.float64))
+        instantaneous += 0.5 * (x.T @ x + y.T @ y)
+        lagged += x.T @ y
+    n, outer = len(first), np.outer(mean, mean) / len(first) ** 2
+    return LaggedMoments(scale, instantaneous / n - outer, 0.5 * (lagged + lagged.T) / n - outer)
+
+
+def slow_directions(moments: LaggedMoments) -> tuple[FloatArray, FloatArray]:
+    """Autocorrelations (falling, from 0 to 1) and directions of unit variance of scaled columns (TICA)."""
+    instantaneous = moments.instantaneous
+    ridge = RIDGE * max(float(np.trace(instantaneous)) / len(instantaneous), np.finfo(float).tiny)
+    with solving("the slow directions of the columns", "use metric='standard'"):
+        values, vectors = eigh(moments.lagged, instantaneous + ridge * np.eye(len(instantaneous)))
+    return np.clip(values[::-1], 0.0, 1.0), np.ascontiguousarray(vectors[:, ::-1])
+
+
+def kinetic_metric(name: str, moments: LaggedMoments, sharpness: float, most: int) -> Metric:
+    """At most ``most`` of the slowest directions, weighted by a power of their autocorrelations."""
+    values, vectors = slow_directions(moments)
+    return Metric(name, _kept(vectors * values**sharpness, most) / moments.scale[:, None])
+
+
+def shared_metric(name: str, moments: LaggedMoments, most: int) -> Metric:
+    """At most ``most`` directions along which many columns change together, slowly.
+
+    A state shows in several columns. A column that is slow by itself has as long a memory, and TICA cannot tell the
+    two apart; here it counts once, and what several columns share counts as often as they do.
+    """
+    with solving("the shared directions of the columns", "use metric='standard'"):
+        values, vectors = eigh(moments.lagged)
+    weights = np.maximum(values[::-1], 0.0)
+    return Metric(name, _kept(vectors[:, ::-1] * weights, most) / moments.scale[:, None])
+
+
+def _kept(directions: FloatArray, most: int) -> FloatArray:
+    """Return the first directions, but those that are next to zero; the very first in any case."""
+    sizes = (directions**2).sum(axis=0)
+    number = int(np.count_nonzero(sizes > NEGLIGIBLE * sizes[0]))
+    return directions[:, : max(1, min(most, number))]
+
+
+def gradient_metric(
+    name: str, feature_map: FourierMap, rule: Rule, frames: FloatArray, weights: FloatArray, scale: FloatArray
+) -> Metric:
+    """Square root of the mean outer product of the gradients of a rule's scores (Radhakrishnan and others 2024).
+
+    With scores f_k centred over the states, Σ_n w_n Σ_k ∇f_k(x_n) ∇f_k(x_n)ᵀ = (2/d) Ω (S ∘ WᵀW) Ωᵀ, where S is the
+    second moment of the sines of the angles whose cosines are the features: one look at the frames, and no gradient is
+    ever formed.
+    """
+    centred = rule.weights - rule.weights.mean(axis=0)
+    sines = FourierMap(feature_map.frequencies, feature_map.phases - 0.5 * np.pi, feature_map.center)
+    moments = np.zeros((feature_map.n_features, feature_map.n_features))
+    for start in range(0, len(frames), CHUNK):
+        part = slice(start, start + CHUNK)
+        s = sines(frames[part], np.float32)
+        moments += (s * weights[part, None].astype(np.float32)).T @ s
+    scaled = feature_map.frequencies * scale[:, None]
+    product = scaled @ (0.5 * (moments + moments.T) * (centred.T @ centred)) @ scaled.T
+    return Metric(name, square_root(product) / scale[:, None])
+
+
+def square_root(square: FloatArray) -> FloatArray:
+    """Return directions, largest first, whose outer products add up to a matrix; negligible ones are left out."""
+    with solving("the directions of a metric", "use metric='standard'"):
+        values, vectors = eigh(square)
+    root = vectors[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.0))
+    return _kept(root, len(root))
+
+
+def with_extent(metric: Metric, moments_of: FloatArray, extent: float) -> Metric:
+    """Return the metric in the unit in which frames have the root mean square distance ``extent``."""
+    variance = float(metric(moments_of - moments_of.mean(axis=0)).var(axis=0).sum())
+    return Metric(metric.name, metric.matrix * (extent / np.sqrt(2.0 * variance))) if variance > 0.0 else metric
