@@ -10,6 +10,7 @@ from m3c_md.clustering.archive import Contents
 from m3c_md.exceptions import ModelFileError
 from m3c_md.optimize.blocks import Rule
 from m3c_md.search.local_search import LocalOptimum
+from m3c_md.search.problem import Kernel
 from m3c_md.search.selection import Candidate
 from m3c_md.search.support import Support
 
@@ -40,7 +41,8 @@ def contents_of(candidates: Sequence[Candidate], *, labels: bool = False) -> Con
     }
     if labels:
         arrays["labels"] = np.array([one.labels for one in optima])
-    return Contents({"start": [c.start for c in candidates], "fate": [c.fate for c in candidates]}, arrays)
+    texts = {"start": [c.start for c in candidates], "fate": [c.fate for c in candidates]}
+    return Contents({**texts, "metric": [c.metric for c in candidates]}, arrays)
 
 
 def candidates_of(contents: Contents, n_features: int | None = None) -> list[Candidate]:
@@ -55,7 +57,7 @@ def candidates_of(contents: Contents, n_features: int | None = None) -> list[Can
     iterations, n_windows = (contents.indices(name, n, below=2**53) for name in ("iterations", "n_windows"))
     converged, trace = contents.array("converged", n, kind="b"), contents.array("trace", None)
     trace_lengths = contents.indices("trace_lengths", n, below=len(trace) + 1)
-    starts, fates = contents.texts("start", n), contents.texts("fate", n)
+    starts, fates, metrics = (contents.texts(name, n) for name in ("start", "fate", "metric"))
     if trace_lengths.sum() != len(trace) or n_states < 2:
         raise ModelFileError(f"it has {n_states} states, and traces of together {len(trace)} entries")
     labels = np.empty((n, 0), dtype=np.intp)
@@ -67,7 +69,7 @@ def candidates_of(contents: Contents, n_features: int | None = None) -> list[Can
     return [
         Candidate(
             starts[i],
-            float(bandwidth[i]),
+            Kernel(float(bandwidth[i]), metrics[i]),
             LocalOptimum(
                 Rule(weights[i], bias[i]),
                 labels[i],

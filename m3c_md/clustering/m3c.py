@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 from m3c_md.clustering.margin_model import M3CModel
-from m3c_md.clustering.margin_search import PAPER_SETTINGS, MarginEstimator
+from m3c_md.clustering.margin_search import PAPER_SETTINGS, MarginEstimator, sensitivity_of
 from m3c_md.clustering.training_data import Note, transition_pairs, with_windows
 from m3c_md.frames.source import LocalSource
 from m3c_md.frames.windows import WindowSet
@@ -175,6 +175,7 @@ class M3C(MarginEstimator):
             problem.metrics,
             problem.maps,
             candidates,
+            **sensitivity_of(problem, candidates[0]),
             lagtime=int(self.lagtime),
             effective_sample=problem.effective_sample,
         )

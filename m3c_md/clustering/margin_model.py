@@ -41,6 +41,11 @@ class MarginModel(StateModel):
         Feature map of bandwidth 1 for each of them.
     records : sequence of Candidate
         Everything that was tried, the winner first.
+    sensitivity : (n_columns, n_directions) array
+        Directions along which the winner's scores change, most first, in columns divided by ``spread``; their outer
+        products add up to the mean outer product of the gradients.
+    spread : (n_columns,) array
+        Standard deviations of the columns.
     chosen : int
         Which record is the rule of this model.
     """
@@ -51,10 +56,14 @@ class MarginModel(StateModel):
         maps: Mapping[str, FourierMap],
         records: Sequence[Candidate],
         *,
+        sensitivity: FloatArray,
+        spread: FloatArray,
         chosen: int = 0,
     ) -> None:
         self.metrics = metrics
         self.maps = maps
+        self.sensitivity = sensitivity
+        self.spread = spread
         self.records = [_without_labels(record) for record in records]
         self.chosen = chosen
         winner = self.records[chosen]
@@ -104,7 +113,9 @@ class MarginModel(StateModel):
 
     def _with(self, chosen: int) -> Self:
         """Model of the same search with another rule."""
-        return type(self)(self.metrics, self.maps, self.records, chosen=chosen)
+        return type(self)(
+            self.metrics, self.maps, self.records, chosen=chosen, sensitivity=self.sensitivity, spread=self.spread
+        )
 
     def _farthest(self) -> FloatArray:
         # Beyond it the angles whose cosines are taken lose their digits, and rounding would choose the state.
@@ -161,29 +172,74 @@ class MarginModel(StateModel):
             }
         )
 
+    @property
+    def metric(self) -> FloatArray:
+        """Matrix M of the metric in which the kernel takes distances: |x - x'|² = (x - x')ᵀ M (x - x')."""
+        return self.metrics[self.records[self.chosen].metric].full_matrix()
+
+    @property
+    def relevance(self) -> pd.Series:
+        """How much each column matters to the states: shares that sum to one, by the name of the column.
+
+        The mean square of the change of the scores, in units of the margin, per standard deviation of the column, every
+        state counted alike. Columns that repeat each other share what they say. See `plot_relevance`.
+        """
+        import pandas as pd
+
+        squares = (self.sensitivity**2).sum(axis=1)
+        names = self.columns if self.columns is not None else list(range(self.n_columns))
+        return pd.Series(squares / squares.sum(), index=names, name="relevance")
+
+    def slow_coordinates(self, data: Any, n: int = 2) -> Any:
+        """Projections of frames on the ``n`` directions along which the states change most, (n_frames, n).
+
+        Directions are orthonormal in columns divided by their standard deviations; the largest component of each is
+        positive, so that signs do not depend on the machine.
+        """
+        most = self.sensitivity.shape[1]
+        n = check_integer("n", n, 1)
+        if n > most:
+            raise InputError(f"n={n} must be 1 to {most}: the rule of this model changes along {most} directions")
+        directions = self.sensitivity[:, :n] / np.linalg.norm(self.sensitivity[:, :n], axis=0)
+        largest = np.abs(directions).argmax(axis=0)
+        directions = directions * np.sign(directions[largest, np.arange(n)])
+        center = self.feature_map.center
+        return self._each(data, lambda x: ((x - center) / self.spread) @ directions)
+
     def _contents(self) -> Contents:
         kept = contents_of(self.records)
-        arrays = {
-            "frequencies": self.base_map.frequencies,
-            "phases": self.base_map.phases,
-            "center": self.base_map.center,
-            "scale": self.scale,
-            **kept.arrays,
-            **self._visit_arrays(),
-        }
-        return Contents({"chosen": self.chosen, **self._texts(), **kept.settings}, arrays)
+        first = next(iter(self.maps.values()))
+        arrays = {"phases": first.phases, "center": first.center, "sensitivity": self.sensitivity}
+        arrays["spread"] = self.spread
+        names = list(dict.fromkeys(record.metric for record in self.records))
+        for number, name in enumerate(names):
+            arrays[f"frequencies_{number}"] = self.maps[name].frequencies
+            matrix = self.metrics[name].matrix
+            arrays[f"{'factors' if matrix.ndim == 1 else 'matrix'}_{number}"] = matrix
+        arrays = {**arrays, **kept.arrays, **self._visit_arrays()}
+        return Contents({"chosen": self.chosen, "metrics": names, **self._texts(), **kept.settings}, arrays)
 
     @classmethod
     def _from_contents(cls, contents: Contents) -> Self:
-        frequencies = contents.array("frequencies", None, None)
-        n_columns, n_features = frequencies.shape
-        base_map = FourierMap(frequencies, contents.array("phases", n_features), contents.array("center", n_columns))
-        records, scale = candidates_of(contents, n_features), contents.positive("scale", n_columns)
-        narrowest = min(record.bandwidth for record in records) * float(scale.min())
-        if np.abs(frequencies).max() > LARGEST * narrowest:
-            raise ModelFileError("its bandwidths and scales are too small for its frequencies")
+        metrics, maps = _stored_metrics(contents)
+        first = next(iter(maps.values()))
+        records = candidates_of(contents, first.n_features)
+        unknown = {record.metric for record in records} - set(metrics)
+        if unknown:
+            raise ModelFileError(f"its candidates name the metric {min(unknown)!r:.40}, which it does not hold")
+        narrowest = min(record.bandwidth for record in records)
+        if max(np.abs(one.frequencies).max() for one in maps.values()) > LARGEST * narrowest:
+            raise ModelFileError("its bandwidths are too small for its frequencies")
         chosen = contents.number("chosen", 0, len(records) - 1)
-        model = cls(base_map, scale, records, chosen=chosen, **cls._options(contents))
+        model = cls(
+            metrics,
+            maps,
+            records,
+            chosen=chosen,
+            sensitivity=contents.array("sensitivity", first.n_columns, None),
+            spread=contents.positive("spread", first.n_columns),
+            **cls._options(contents),
+        )
         return model._with_texts(contents)
 
     @classmethod
@@ -214,14 +270,15 @@ class M3CModel(MarginModel):
         *,
         lagtime: int,
         effective_sample: float = 1.0,
-        chosen: int = 0,
+        **options: Any,
     ) -> None:
-        super().__init__(metrics, maps, records, chosen=chosen)
+        super().__init__(metrics, maps, records, **options)
         self.lagtime = lagtime
         self.effective_sample = effective_sample
 
     def _with(self, chosen: int) -> Self:
         options: dict[str, Any] = {"lagtime": self.lagtime, "effective_sample": self.effective_sample}
+        options |= {"sensitivity": self.sensitivity, "spread": self.spread}
         return type(self)(self.metrics, self.maps, self.records, chosen=chosen, **options)
 
     def _contents(self) -> Contents:
@@ -241,6 +298,22 @@ class M3CModel(MarginModel):
 
 class MMCModel(MarginModel):
     """Clusters found by `MMC`; see `MarginModel` for what they are."""
+
+
+def _stored_metrics(contents: Contents) -> tuple[dict[str, Metric], dict[str, FourierMap]]:
+    """Metrics of a model file and their feature maps, by name."""
+    metrics: dict[str, Metric] = {}
+    maps: dict[str, FourierMap] = {}
+    n_columns = len(contents.array("center", None))
+    phases, center = contents.array("phases", None), contents.array("center", n_columns)
+    for number, name in enumerate(contents.texts("metrics")):
+        frequencies = contents.array(f"frequencies_{number}", n_columns, len(phases))
+        diagonal = f"factors_{number}" in contents.arrays
+        shape = (f"factors_{number}", n_columns) if diagonal else (f"matrix_{number}", n_columns, None)
+        metrics[name], maps[name] = Metric(name, contents.array(*shape)), FourierMap(frequencies, phases, center)
+    if not metrics:
+        raise ModelFileError("it holds no metric")
+    return metrics, maps
 
 
 def _without_labels(record: Candidate) -> Candidate:

@@ -42,8 +42,8 @@ from m3c_md.search.candidates import SEARCHED, STREAMED, Search
 from m3c_md.search.failures import Failure
 from m3c_md.search.journal import fingerprint
 from m3c_md.search.local_search import SearchSettings
-from m3c_md.search.metrics import MetricChoice, with_competing_metrics
-from m3c_md.search.problem import ColumnScale, SearchProblem, default_bandwidths, prepare_problem
+from m3c_md.search.metrics import MetricChoice, learned_metric, with_competing_metrics
+from m3c_md.search.problem import ColumnScale, SearchProblem, column_scale, default_bandwidths, prepare_problem
 from m3c_md.search.selection import Candidate, Selection
 from m3c_md.search.steps import SearchOptions
 
@@ -299,6 +299,14 @@ class MarginEstimator(StateEstimator):
             else _window_labels(_state_arrays(start), first_frames, n_frames, shortest, self.n_states)
             for start in self._given_starts()
         ]
+
+
+def sensitivity_of(problem: SearchProblem, winner: Candidate) -> dict[str, Any]:
+    """Directions along which the winner's scores change, and the standard deviations in whose units they are."""
+    spread = column_scale(problem.data.frames, "standard")
+    of_rule = learned_metric(problem, winner, "rule").matrix * spread[:, None]
+    directions, sizes, _ = np.linalg.svd(of_rule, full_matrices=False)
+    return {"sensitivity": directions * sizes, "spread": spread}
 
 
 def checked_metric(metric: Any, frames: FloatArray) -> MetricChoice | Metric:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from m3c_md.clustering.margin_model import MMCModel
-from m3c_md.clustering.margin_search import PAPER_SETTINGS, MarginEstimator
+from m3c_md.clustering.margin_search import PAPER_SETTINGS, MarginEstimator, sensitivity_of
 from m3c_md.clustering.training_data import Note, single_frames
 from m3c_md.frames.source import LocalSource
 from m3c_md.frames.windows import WindowSet
@@ -107,4 +107,4 @@ random_state, n_jobs, progress
         return 0
 
     def _model_of(self, problem: SearchProblem, candidates: list[Candidate]) -> MMCModel:
-        return MMCModel(problem.metrics, problem.maps, candidates)
+        return MMCModel(problem.metrics, problem.maps, candidates, **sensitivity_of(problem, candidates[0]))

@@ -9,7 +9,6 @@ moments at a lag time (directions that change slowly), and from the gradients of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from scipy.linalg import eigh
@@ -24,6 +23,8 @@ from m3c_md.optimize.feature_map import FourierMap
 RIDGE = 1e-2
 # Directions with less than this share of the largest variance are left out.
 NEGLIGIBLE = 1e-8
+# Directions of a metric at most: what is beyond them is noise, and files would grow.
+MOST_DIRECTIONS = 50
 # Frames whose features are in memory at a time.
 CHUNK = 8192
 
@@ -57,14 +58,7 @@ class Metric:
 
     def full_matrix(self) -> FloatArray:
         """A Aᵀ, whose quadratic form is the squared distance."""
-        return np.diag(self.matrix**2) if self.matrix.ndim == 1 else self.matrix @ self.matrix.T
-
-
-class HasMoments(Protocol):
-    """Frames and windows over them."""
-
-    frames: FloatArray
-    windows: np.ndarray
+        return np.asarray(np.diag(self.matrix**2) if self.matrix.ndim == 1 else self.matrix @ self.matrix.T)
 
 
 @dataclass(frozen=True)
@@ -160,7 +154,7 @@ def square_root(square: FloatArray) -> FloatArray:
     with solving("the directions of a metric", "use metric='standard'"):
         values, vectors = eigh(square)
     root = vectors[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.0))
-    return _kept(root, len(root))
+    return _kept(root, MOST_DIRECTIONS)
 
 
 def with_extent(metric: Metric, moments_of: FloatArray, extent: float) -> Metric:

@@ -15,13 +15,14 @@ import numpy as np
 from m3c_md.arrays import FloatArray
 from m3c_md.frames.windows import FeatureBlocks, equally_spaced
 from m3c_md.optimize.window_loss import window_losses
-from m3c_md.search.problem import SearchProblem
-from m3c_md.search.selection import Candidate, Standing, same_decomposition
+from m3c_md.search.problem import STANDARD, SearchProblem
+from m3c_md.search.selection import INTERVAL, Candidate, Standing, same_decomposition
 
 # By how many standard errors a loss may be worse, and by which factor a score: a few parts that all hold one rare
 # event have a large standard error.
 STANDARD_ERRORS = 1.0
 WORSE_SCORE = 1.3
+PLAINER_SCORE = 2.5
 # Consecutive parts of the data that count as independent: windows that follow each other are not.
 N_PARTS = 20
 
@@ -38,19 +39,19 @@ def widest_first(problem: SearchProblem, candidates: Sequence[Candidate]) -> lis
     rivals = [
         c
         for c in candidates
-        if c.metric == best.metric
-        and c.bandwidth > best.bandwidth
+        if (c.metric == STANDARD != best.metric or (c.metric == best.metric and c.bandwidth > best.bandwidth))
         and not c.held
-        and best.score <= c.score <= WORSE_SCORE * best.score
+        and best.score <= c.score <= (WORSE_SCORE if c.metric == best.metric else PLAINER_SCORE) * best.score
         and c.standing(problem.settings, problem.n_windows) == standing != Standing.DEGENERATE
         and same_decomposition(c, best)
     ]
     if not rivals:
         return list(candidates)
     reference = part_losses(problem, best)
-    for rival in sorted(rivals, key=lambda c: (-c.bandwidth, c.score)):
+    for rival in sorted(rivals, key=lambda c: (c.metric != STANDARD, -c.bandwidth, c.score)):
         excess = part_losses(problem, rival) - reference
-        if excess.sum() <= STANDARD_ERRORS * np.sqrt(len(excess)) * excess.std(ddof=1):
+        limit = STANDARD_ERRORS if rival.metric == best.metric else INTERVAL
+        if excess.sum() <= limit * np.sqrt(len(excess)) * excess.std(ddof=1):
             return [rival, *(c for c in candidates if c is not rival)]
     return list(candidates)
 

@@ -20,7 +20,7 @@ from m3c_md.search.bandwidth_choice import widest_first
 from m3c_md.search.failures import Failure, all_failed, excused, failed_starts
 from m3c_md.search.journal import Journal, NoJournal
 from m3c_md.search.metrics import LEARNED, learned_metric, pooled_metric, with_new_metric
-from m3c_md.search.problem import STANDARD, Kernel, SearchProblem
+from m3c_md.search.problem import FEW_COLUMNS, STANDARD, Kernel, SearchProblem
 from m3c_md.search.rescue import TIGHTER_BALANCE, held_trials, outdone, tighter_trials
 from m3c_md.search.selection import (
     Candidate,
@@ -70,6 +70,8 @@ MANY_STATES = 3
 # Rounds in which a metric is learned from the best candidate, and trials that are optimised in each.
 MOST_ROUNDS = 3
 LEARNED_AT_ONCE = 3
+# Trials in the metric of scaled columns that are optimised in the end.
+PLAIN_AT_ONCE = 2
 # Rounds in which a start learns a metric from its least-squares rule.
 LESSONS = 2
 # Starts that learn a metric: so many by their scores, and as many by their metastability; of the first starts, and of
@@ -152,7 +154,8 @@ class Search:
             besides = f" Besides, {'; '.join(failed_starts(self.failures))}." if self.failures else ""
             raise DegenerateSolutionError(f"{nothing_left(self._ended, self.problem.settings)}{besides}")
         self.report(1.0)
-        return [winner, *self._ended]
+        # Starts that came no further than least squares in a metric of their own are of no use to anyone.
+        return [winner, *(c for c in self._ended if c.optimum.iterations or not c.metric.startswith(LEARNED))]
 
     def report(self, share: float) -> None:
         """Tell which share of the work is done; help that comes late does not undo what was done."""
@@ -174,7 +177,7 @@ class Search:
         if not options.halving:
             return self._optimised(trials, n_windows, "all", 0.05, 0.7)
         self._judged = self._by_least_squares(trials)
-        if options.learn:
+        if options.learn and len(problem.scale) > FEW_COLUMNS:
             self._judged += self._taught(self._judged, MOST_TAUGHT)
             fresh = self._by_least_squares(self._fresh_starts())
             self._judged += fresh
@@ -185,7 +188,20 @@ class Search:
         swept = self._by_least_squares(sweep(problem, found, self.bandwidths))
         self._judged += swept
         found += self._tried(swept, self._most_swept(found), "sweep", 0.5, 0.6)
-        return found + self._learned(found) if options.learn else found
+        if options.learn:
+            found += self._learned(found)
+            found += self._plain(found)
+        return found
+
+    def _plain(self, found: list[Candidate]) -> list[Candidate]:
+        """The best decomposition in the metric of scaled columns, where it was only found in others."""
+        best = self._best_first(found)[0]
+        if best.metric == STANDARD or STANDARD not in self.problem.metrics or not self._some_may_win([best]):
+            return []
+        begin = Trial(best.start, labels=best.optimum.labels, least_share=best.least_share)
+        judged = self._by_least_squares({Kernel(bandwidth): [begin] for bandwidth in self.bandwidths})
+        self._judged += judged
+        return self._tried(judged, PLAIN_AT_ONCE, "plain", 0.68, 0.7)
 
     def _fresh_starts(self) -> Trials:
         """Starts in the metric of all that was learned so far."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from m3c_md.frames.windows import equally_spaced
 from m3c_md.optimize.feature_map import FeatureKind, draw_fourier_map
 from m3c_md.optimize.metric import (
+    MOST_DIRECTIONS,
     Metric,
     gradient_metric,
     kinetic_metric,
@@ -17,7 +19,7 @@ from m3c_md.optimize.metric import (
     square_root,
     with_extent,
 )
-from m3c_md.search.problem import FEW_COLUMNS, STANDARD, SearchProblem
+from m3c_md.search.problem import FEW_COLUMNS, SearchProblem
 from m3c_md.search.selection import Candidate
 from m3c_md.search.trials import stream
 
@@ -25,15 +27,11 @@ MetricChoice = Literal["auto", "standard", "kinetic", "learned"]
 
 # How the names of learned metrics begin.
 LEARNED = "learned"
-# Powers of the autocorrelations by which slow directions are weighted.
-SHARPNESSES = (1.0, 2.0)
-# Directions of a metric at most: what is beyond them is noise, and random features become the better the fewer.
-MOST_DIRECTIONS = 50
+# Windows from which a metric is learned at most: gradients of a smooth rule need no more.
+LEARNED_WINDOWS = 20_000
 
 
-def with_competing_metrics(
-    problem: SearchProblem, choice: MetricChoice, kind: FeatureKind, seed: int
-) -> SearchProblem:
+def with_competing_metrics(problem: SearchProblem, choice: MetricChoice, kind: FeatureKind, seed: int) -> SearchProblem:
     """Return the problem with all metrics that compete from the beginning."""
     if problem.moments is None:
         return problem
@@ -48,17 +46,10 @@ def with_competing_metrics(
             shared_metric("shared", moments, min(most, 2 * few)),
         ]
     if choice == "kinetic":
-        problem = _without(problem, STANDARD)
+        problem = replace(problem, metrics={})
     for metric in metrics:
         problem = with_new_metric(problem, metric, kind, seed)
     return problem
-
-
-def _without(problem: SearchProblem, name: str) -> SearchProblem:
-    from dataclasses import replace
-
-    metrics = {key: metric for key, metric in problem.metrics.items() if key != name}
-    return replace(problem, metrics=metrics)
 
 
 def with_new_metric(problem: SearchProblem, metric: Metric, kind: FeatureKind, seed: int) -> SearchProblem:
@@ -87,18 +78,17 @@ def pooled_metric(problem: SearchProblem, names: Sequence[str], name: str) -> Me
 
 
 def learned_metric(problem: SearchProblem, candidate: Candidate, name: str) -> Metric:
-    """Metric of the directions in which a candidate's scores change, each of its states counted alike."""
-    chosen = equally_spaced(problem.data.n_windows, candidate.n_windows)
-    labels, weights = candidate.optimum.labels, problem.weights[chosen]
-    mass = np.bincount(labels, weights=weights, minlength=problem.settings.n_states)
-    of_windows = weights / np.where(mass > 0.0, mass, 1.0)[labels]
-    windows = problem.data.windows[:, chosen]
+    """Metric of the directions in which a candidate's scores change, each of its states counted alike.
+
+    On the windows that it was fitted to, but on no more than `LEARNED_WINDOWS` of them.
+    """
+    chosen = equally_spaced(problem.data.n_windows, min(candidate.n_windows, LEARNED_WINDOWS))
+    feature_map, rule = problem.feature_map(*candidate.kernel), candidate.optimum.rule
+    windows, weights = problem.data.windows[:, chosen], problem.weights[chosen]
     frames = problem.data.frames[windows.ravel()]
+    states = rule.scores(feature_map(problem.data.frames[windows[0]], np.float32)).argmax(axis=0)
+    mass = np.bincount(states, weights=weights, minlength=problem.settings.n_states)
+    of_windows = weights / mass[states]
     return gradient_metric(
-        name,
-        problem.feature_map(*candidate.kernel),
-        candidate.optimum.rule,
-        frames,
-        np.tile(of_windows, len(windows)) / of_windows.sum(),
-        problem.scale,
+        name, feature_map, rule, frames, np.tile(of_windows, len(windows)) / of_windows.sum(), problem.scale
     )

@@ -170,7 +170,9 @@ def prepare_problem(
     if any(start.startswith("relaxation") for start in starts):
         points = joined_slices(data, columns)
         coarse = k_medoids(points, at_most_distinct(points, n_coarse), rng)
-    problem = SearchProblem(data, weights, columns, {}, {}, moments, spaces, partitions, coarse, settings, source, unrelaxed)
+    problem = SearchProblem(
+        data, weights, columns, {}, {}, moments, spaces, partitions, coarse, settings, source, unrelaxed
+    )
     return problem.with_metric(standard if given is None else given, base_map)
 
 
@@ -181,7 +183,11 @@ def _slow_spaces(standard: Metric, moments: LaggedMoments) -> list[Metric]:
     """
     if len(standard.matrix) <= FEW_COLUMNS:
         return [standard]
-    return [standard, kinetic_metric("slow", moments, 1.0, CELL_DIRECTIONS), shared_metric("shared", moments, CELL_DIRECTIONS)]
+    return [
+        standard,
+        kinetic_metric("slow", moments, 1.0, CELL_DIRECTIONS),
+        shared_metric("shared", moments, CELL_DIRECTIONS),
+    ]
 
 
 def _ratios_of_block(

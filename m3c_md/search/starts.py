@@ -50,7 +50,9 @@ def shared_starts(name: SharedStart, problem: SearchProblem, rng: np.random.Gene
         return [rng.permutation(np.arange(data.n_windows) % n_states)]
     if name == "kmeans":
         return [
-            k_means(space(data.frames), n_states, rng, n_restarts=5, max_points=CLUSTERED_POINTS).labels[data.windows[0]]
+            k_means(space(data.frames), n_states, rng, n_restarts=5, max_points=CLUSTERED_POINTS).labels[
+                data.windows[0]
+            ]
             for space in problem.spaces
         ]
     if name == "kmedoids":

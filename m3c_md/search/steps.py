@@ -93,9 +93,7 @@ def least_squares_of_kernel(
     if not trials:
         return judged
     with ONE_BLAS_THREAD:
-        blocks = FeatureBlocks(
-            problem.data, problem.feature_map(*kernel), problem.weights[chosen], chosen, np.float32
-        )
+        blocks = FeatureBlocks(problem.data, problem.feature_map(*kernel), problem.weights[chosen], chosen, np.float32)
         moments = second_moments(blocks)
         for trial in trials:
             with excused(failures, kernel.bandwidth, trial.start, *trial.twins):

@@ -13,7 +13,6 @@ import numpy as np
 
 from m3c_md.arrays import FloatArray, IntArray
 
-
 # Parts from which on two neighbours are left out together, too.
 ENOUGH_PARTS = 5
 # Share of a state that must be left for it to count.

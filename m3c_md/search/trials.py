@@ -223,7 +223,8 @@ def worth_teaching(
 
 
 def _same_labels(one: Trial, other: Trial) -> bool:
-    assert one.labels is not None and other.labels is not None
+    assert one.labels is not None
+    assert other.labels is not None
     return same_states(one.labels, other.labels, SAME_START)
 
 
