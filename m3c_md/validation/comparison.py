@@ -12,12 +12,12 @@ import numpy as np
 from deeptime.util.callbacks import ProgressCallback
 from numpy.typing import NDArray
 
-from m3c_md.arrays import FloatArray
 from m3c_md.clustering.checkpoint import check_checkpoint
 from m3c_md.clustering.state_estimator import StateEstimator
 from m3c_md.clustering.state_model import StateModel
 from m3c_md.exceptions import DegenerateSolutionError, InputError, M3CWarning, ShortTrajectoryWarning
 from m3c_md.inputs.coordinates import check_coordinates
+from m3c_md.inputs.dataset import Dataset
 from m3c_md.inputs.settings import (
     as_list,
     check_choice,
@@ -29,7 +29,7 @@ from m3c_md.inputs.settings import (
     check_random_state,
     check_string,
 )
-from m3c_md.inputs.trajectories import as_trajectories, check_names, column_names
+from m3c_md.inputs.trajectories import check_names
 from m3c_md.validation.kept_fits import KeptFits, found_or_fitted
 from m3c_md.validation.methods import METHODS, Fit, build_methods, least_entered
 from m3c_md.validation.splits import Split, check_disjoint, check_repeated, groups, hold_out, long_trajectories
@@ -212,36 +212,33 @@ def compare(
     check_progress(progress)
 
     check_coordinates(trajs)
-    names = column_names(trajs)
-    data, too_short = long_trajectories(as_trajectories(trajs), lagtime)
-    n_frames = sum(map(len, data))
-    if n_states > n_frames:
-        raise InputError(f"n_states={n_states:.6g}, but there are only {n_frames} frames; ask for fewer states")
+    data, too_short = long_trajectories(Dataset.of(trajs).shared(), lagtime)
+    if n_states > data.n_frames:
+        raise InputError(f"n_states={n_states:.6g}, but there are only {data.n_frames} frames; ask for fewer states")
     judges, too_short_test = data, ""
     if test is not None:
         check_coordinates(test)
-        check_names(column_names(test), names, "test", "trajs has")
-        judges, too_short_test = long_trajectories(as_trajectories(test, data[0].shape[1]), lagtime, "test ")
+        others = Dataset.of(test, data.n_columns)
+        check_names(others.columns, data.columns, "test", "trajs has")
+        judges, too_short_test = long_trajectories(others.shared(), lagtime, "test ")
     notes: list[Note] = [(text, ShortTrajectoryWarning) for text in (too_short, too_short_test) if text]
     splits = _splits(data, judges, lagtime, allow_overlap=allow_overlap)
-    n_train = min(sum(map(len, split.train)) for split in splits)
+    n_train = min(split.train.n_frames for split in splits)
     estimators, fewer = build_methods(methods, n_states, lagtime, n_microstates, n_train)
-    lags, too_long = (None, []) if lags is None else _usable(lags, judges)
+    lags, too_long = (None, []) if lags is None else usable_lagtimes(max(judges.lengths), lags)
     for message, category in notes + too_long:
         warnings.warn(message, category, stacklevel=2)
     messages = [*(message for message, _ in notes), *([fewer] if fewer else []), *(message for message, _ in too_long)]
 
     # The models themselves can be judged on test data of their own only; held-out splits take other fits.
     runs = splits if test is not None else [Split(data, {}), *splits]
-    kept = None if folder is None else KeptFits.of(folder, [*data, *judges], lagtime, seed)
+    kept = None if folder is None else KeptFits.of(folder, [*data.trajectories, *judges.trajectories], lagtime, seed)
     with ProgressCallback(progress, "compare", len(runs) * len(estimators)) as bar:
         fits = _fit_all(runs, estimators, lagtime, seed, jobs, bar, kept)
     whole = {name: fits[name][0] for name in estimators}
     models = {name: fit.model for name, fit in whole.items() if fit.model is not None}
     if not models:
         raise DegenerateSolutionError("every method failed: " + "; ".join(f"{n}: {f.error}" for n, f in whole.items()))
-    for model in models.values():
-        model.columns = names
     dtrajs = {name: model.transform(judges) for name, model in models.items()}
     timescales = _timescales(dtrajs, lags, n_states, time_step, time_unit, seed)
     table_of_splits = _table_of_splits(fits, time_step, time_unit)
@@ -260,15 +257,15 @@ def compare(
     )
 
 
-def _splits(data: list[FloatArray], judges: list[FloatArray], lagtime: int, *, allow_overlap: bool) -> list[Split]:
+def _splits(data: Dataset, judges: Dataset, lagtime: int, *, allow_overlap: bool) -> list[Split]:
     """What to fit to and what to judge by; without test data of their own, trajectories judge each other."""
     if judges is data:
         if not allow_overlap:
-            check_repeated(data)
+            check_repeated(data.trajectories)
         return hold_out(data, lagtime)
     if not allow_overlap:
-        check_disjoint(data, judges)
-    return [Split(data, {name: [judges[i] for i in some] for name, some in groups(judges, "test trajectory").items()})]
+        check_disjoint(data.trajectories, judges.trajectories)
+    return [Split(data, groups(judges, "test trajectory"))]
 
 
 def _checked_lagtimes(lagtimes: Any) -> list[int]:
@@ -276,10 +273,6 @@ def _checked_lagtimes(lagtimes: Any) -> list[int]:
     if not lags:
         raise InputError("lagtimes is empty; give at least one lag time in frames, or None for a choice by the data")
     return lags
-
-
-def _usable(lags: list[int], evaluated: list[FloatArray]) -> tuple[list[int], list[Note]]:
-    return usable_lagtimes([np.zeros(len(x), dtype=np.intp) for x in evaluated], lags)
 
 
 def _fit_all(

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from m3c_md.arrays import FloatArray
 from m3c_md.clustering.model_file import load_model
 from m3c_md.clustering.state_estimator import StateEstimator
 from m3c_md.disk import writing
 from m3c_md.exceptions import InputError, ModelFileError
+from m3c_md.inputs.dataset import double_blocks
 from m3c_md.validation.methods import Fit, Judgement, fit_and_judge
 from m3c_md.validation.splits import Split
 
@@ -36,11 +36,12 @@ class KeptFits:
     comparison: str
 
     @classmethod
-    def of(cls, folder: Path, trajectories: Sequence[FloatArray], *options: Any) -> KeptFits:
+    def of(cls, folder: Path, trajectories: Sequence[Any], *options: Any) -> KeptFits:
         """Folder of the comparison with these data and options, made if it is not there."""
         digest = hashlib.sha256(repr((options, [x.shape for x in trajectories])).encode())
         for x in trajectories:
-            digest.update(np.ascontiguousarray(x).tobytes())
+            for frames in double_blocks(x):
+                digest.update(np.ascontiguousarray(frames).tobytes())
         folder.mkdir(parents=True, exist_ok=True)
         return cls(folder, digest.hexdigest())
 

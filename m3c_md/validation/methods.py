@@ -120,7 +120,7 @@ def fit_and_judge(name: str, estimator: StateEstimator, split: Split, lagtime: i
             return Fit(None, time.perf_counter() - began, dict.fromkeys(split.tests, unknown), str(error))
 
 
-def judge(model: StateModel, test: list[FloatArray], lagtime: int) -> Judgement:
+def judge(model: StateModel, test: Any, lagtime: int) -> Judgement:
     """Q and implied timescales of test trajectories under a model."""
     dtrajs = model.transform(test)
     quality = metastability(dtrajs, lagtime, model.n_states)

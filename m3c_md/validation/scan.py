@@ -26,6 +26,7 @@ from m3c_md.exceptions import (
     SolverError,
 )
 from m3c_md.inputs.coordinates import check_coordinates
+from m3c_md.inputs.dataset import Dataset
 from m3c_md.inputs.settings import (
     as_list,
     check_integer,
@@ -35,7 +36,6 @@ from m3c_md.inputs.settings import (
     check_random_state,
     check_string,
 )
-from m3c_md.inputs.trajectories import as_trajectories, column_names
 from m3c_md.validation.kept_fits import KeptFits
 from m3c_md.validation.methods import Fit, least_entered
 from m3c_md.validation.splits import long_trajectories
@@ -173,11 +173,11 @@ def scan_states(
     check_progress(progress)
 
     check_coordinates(trajs)
-    data, too_short = long_trajectories(as_trajectories(trajs), lagtime)
+    data, too_short = long_trajectories(Dataset.of(trajs).shared(), lagtime)
     if too_short:
         warnings.warn(too_short, ShortTrajectoryWarning, stacklevel=2)
     samples = _samples(data, lagtime, n_resamples, np.random.default_rng(seed))
-    kept = None if folder is None else KeptFits.of(folder, data, "scan", lagtime, seed)
+    kept = None if folder is None else KeptFits.of(folder, data.trajectories, "scan", lagtime, seed)
     with ProgressCallback(progress, "scan", len(numbers) * (1 + n_resamples)) as bar:
         trials = _fit_all(data, samples, [M3C(number, lagtime) for number in numbers], seed, jobs, bar, kept)
     models = {number: trial.model for number in numbers if (trial := trials[number][0]).model is not None}
@@ -185,27 +185,29 @@ def scan_states(
         raise DegenerateSolutionError(
             "M3C failed for every number of states: " + "; ".join(f"{n}: {trials[n][0].error}" for n in numbers)
         )
-    for model in models.values():
-        model.columns = column_names(trajs)
     table = _table(data, trials, lagtime, time_step, time_unit)
     suggestion, reason = suggest(table, lagtime * time_step, time_unit)
     return StateScan(table, models, suggestion, reason, lagtime, time_step, time_unit)
 
 
-def _samples(
-    data: list[FloatArray], lagtime: int, n_resamples: int, rng: np.random.Generator
-) -> list[list[FloatArray]]:
+def _samples(data: Dataset, lagtime: int, n_resamples: int, rng: np.random.Generator) -> list[Dataset]:
     """Draw trajectories with replacement, or pieces of them if they are fewer than ten."""
     # Of two trajectories every second draw would be the two again.
-    wanted = -(-N_PIECES // len(data))
-    pieces = [part for x in data for part in np.array_split(x, max(1, min(wanted, len(x) // (2 * lagtime + 2))))]
-    draws = rng.integers(len(pieces), size=(n_resamples, len(pieces)))
-    return [[pieces[i] for i in draw] for draw in draws]
+    wanted = -(-N_PIECES // len(data.lengths))
+    pieces = data.cut([_equal_parts(n, max(1, min(wanted, n // (2 * lagtime + 2)))) for n in data.lengths])
+    n_pieces = len(pieces.lengths)
+    return [pieces.chosen(draw) for draw in rng.integers(n_pieces, size=(n_resamples, n_pieces))]
+
+
+def _equal_parts(n_frames: int, n_parts: int) -> list[int]:
+    """Where to cut frames into parts whose lengths differ by one at most, the longer ones first."""
+    size, longer = divmod(n_frames, n_parts)
+    return [i * size + min(i, longer) for i in range(1, n_parts)]
 
 
 def _fit_all(
-    data: list[FloatArray],
-    samples: list[list[FloatArray]],
+    data: Dataset,
+    samples: list[Dataset],
     estimators: list[M3C],
     seed: int,
     n_jobs: int | None,
@@ -217,7 +219,7 @@ def _fit_all(
 
     trials: dict[int, list[Trial]] = {estimator.n_states: [] for estimator in estimators}
 
-    def run(tasks: list[tuple[M3C, list[FloatArray], int]]) -> None:
+    def run(tasks: list[tuple[M3C, Dataset, int]]) -> None:
         with deaf_workers():
             results = Parallel(n_jobs=-1 if n_jobs is None else n_jobs, return_as="generator")(
                 delayed(_found_or_fitted)(estimator, some, (seed, estimator.n_states, i), kept)
@@ -228,7 +230,7 @@ def _fit_all(
             bar()
 
     run([(estimator, data, 0) for estimator in estimators])
-    again: list[tuple[M3C, list[FloatArray], int]] = []
+    again: list[tuple[M3C, Dataset, int]] = []
     for estimator in estimators:
         model = trials[estimator.n_states][0].model
         if model is None:  # nothing that could come back
@@ -243,9 +245,7 @@ def _fit_all(
     return trials
 
 
-def _found_or_fitted(
-    estimator: M3C, sample: list[FloatArray], seed: tuple[int, int, int], kept: KeptFits | None
-) -> Trial:
+def _found_or_fitted(estimator: M3C, sample: Dataset, seed: tuple[int, int, int], kept: KeptFits | None) -> Trial:
     """Fit an estimator unless that was done before; the number of states and of the sample name the fit."""
     name, run = f"{seed[1]} states", seed[2]
     found = None if kept is None else kept.found(name, estimator, run)
@@ -260,7 +260,7 @@ def _found_or_fitted(
     return trial
 
 
-def _fit(estimator: M3C, sample: list[FloatArray], seed: tuple[int, ...]) -> Trial:
+def _fit(estimator: M3C, sample: Dataset, seed: tuple[int, ...]) -> Trial:
     own = M3C(**{**estimator.get_params(), "random_state": np.random.default_rng(seed)})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", M3CWarning)  # they are on the model, and in the table
@@ -270,7 +270,7 @@ def _fit(estimator: M3C, sample: list[FloatArray], seed: tuple[int, ...]) -> Tri
             return Trial(None, str(error))
 
 
-def _table(data: list[FloatArray], trials: dict[int, list[Trial]], lagtime: int, dt: float, unit: str) -> pd.DataFrame:
+def _table(data: Dataset, trials: dict[int, list[Trial]], lagtime: int, dt: float, unit: str) -> pd.DataFrame:
     import pandas as pd
 
     most = max(trials)
@@ -305,7 +305,7 @@ def _kinetics(dtrajs: list[StateArray], n_states: int, lagtime: int, dt: float, 
     return {"Q": quality, **values}
 
 
-def _agreements(labels: StateArray, data: list[FloatArray], resampled: list[Trial]) -> FloatArray:
+def _agreements(labels: StateArray, data: Dataset, resampled: list[Trial]) -> FloatArray:
     """Adjusted Rand index of every resampled model with the labels; a fit that failed counts as zero."""
     from sklearn.metrics import adjusted_rand_score
 

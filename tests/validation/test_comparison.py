@@ -185,14 +185,14 @@ class TestSplits:
         data = [hidden_markov_wells(80, 2, seed).frames for seed in range(n)]
         quick(data, 2, methods="k-medoids", lagtimes=1)
         whole, *splits = [split for _, split in fitted]
-        assert [x is y for x, y in zip(whole.train, data, strict=True)] == [True] * n
+        assert [x is y for x, y in zip(whole.train.trajectories, data, strict=True)] == [True] * n
         assert whole.tests == {}
         assert len(splits) == n
         for i, split in enumerate(splits):
             assert list(split.tests) == [f"trajectory {i}"]
-            assert split.tests[f"trajectory {i}"][0] is data[i]
-            assert len(split.train) == n - 1
-            assert not any(x is data[i] for x in split.train)
+            assert split.tests[f"trajectory {i}"].trajectories[0] is data[i]
+            assert len(split.train.trajectories) == n - 1
+            assert not any(x is data[i] for x in split.train.trajectories)
 
     def test_groups_of_more_than_five(self, fitted: list[tuple[str, Split]]) -> None:
         data = [hidden_markov_wells(60, 2, seed).frames for seed in range(8)]
@@ -201,7 +201,9 @@ class TestSplits:
             "trajectory 3",
             "trajectory 4",
         ]
-        assert all(len(split.train) + len(*split.tests.values()) == 8 for _, split in fitted[1:])
+        assert all(
+            len([*split.train.lengths, *test.lengths]) == 8 for _, split in fitted[1:] for test in split.tests.values()
+        )
 
     def test_halves_of_one(self) -> None:
         found = quick(hidden_markov_wells(400, 2).frames, 2, lagtimes=1)
@@ -216,7 +218,7 @@ class TestSplits:
         test = [well.frames for well in OTHERS]
         found = quick(test=test, lagtimes=1)
         assert [name for name, _ in fitted] == ["PCCA+ (20)", "k-medoids"]
-        assert all(x is y for _, split in fitted for x, y in zip(split.train, TRAJS, strict=True))
+        assert all(x is y for _, split in fitted for x, y in zip(split.train.trajectories, TRAJS, strict=True))
         assert list(found.splits["held out"]) == ["test trajectory 0", "test trajectory 1"] * 2
         assert found.splits["Q"].tolist() == pytest.approx([counted_q(w.states, 1) for w in OTHERS] * 2)
         assert [len(states) for states in found.dtrajs["k-medoids"]] == [200, 200]

@@ -9,13 +9,14 @@ import pytest
 
 from m3c_md import KMedoids, PCCAPlus
 from m3c_md.exceptions import DegenerateSolutionError, FewVisitsWarning, InputError, SolverError
+from m3c_md.inputs.dataset import Dataset
 from m3c_md.validation import implied_timescales, metastability
 from m3c_md.validation.methods import METHODS, build_methods, fit_and_judge, judge, usable_numbers
 from m3c_md.validation.splits import Split
 from tests.conftest import hidden_markov_wells
 
 TRAIN, TEST = hidden_markov_wells(300, 3, 1), hidden_markov_wells(250, 3, 2)
-SPLIT = Split([TRAIN.frames], {"other": [TEST.frames]})
+SPLIT = Split(Dataset.of([TRAIN.frames]), {"other": Dataset.of([TEST.frames])})
 
 
 class TestBuild:
