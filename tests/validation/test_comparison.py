@@ -28,7 +28,7 @@ from m3c_md.exceptions import (
     SolverError,
 )
 from m3c_md.validation import Comparison, implied_timescales, kept_fits
-from m3c_md.validation.methods import METHODS, Fit, fit_and_judge
+from m3c_md.validation.methods import METHODS, Fit, Task, fit_and_judge
 from m3c_md.validation.splits import Split
 from tests.conftest import hidden_markov_wells
 
@@ -87,9 +87,9 @@ def fitted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Split]]:
     """What was fitted to what."""
     seen: list[tuple[str, Split]] = []
 
-    def record(name: str, estimator: Any, split: Split, lagtime: int, seed: tuple[int, int]) -> Fit:
-        seen.append((name, split))
-        return fit_and_judge(name, estimator, split, lagtime, seed)
+    def record(task: Task, lagtime: int) -> Fit:
+        seen.append((task.name, task.split))
+        return fit_and_judge(task, lagtime)
 
     monkeypatch.setattr(kept_fits, "fit_and_judge", record)
     return seen
@@ -339,7 +339,7 @@ class TestFailures:
         real = PCCAPlus.fit
 
         def fail_without_the_first(self: PCCAPlus, data: Any, y: Any = None) -> PCCAPlus:
-            if not any(x is TRAJS[0] for x in data):
+            if not any(x is TRAJS[0] for x in data.trajectories):
                 raise DegenerateSolutionError("I need trajectory 0")
             return real(self, data, y)
 
@@ -545,11 +545,11 @@ class TestCheckpoint:
         expected = quick(lagtimes=1)
         done: list[str] = []
 
-        def watched(name: str, *arguments: Any) -> Fit:
+        def watched(task: Task, lagtime: int) -> Fit:
             if len(done) == limit:
                 raise KeyboardInterrupt
-            fit = fit_and_judge(name, *arguments)
-            done.append(name)
+            fit = fit_and_judge(task, lagtime)
+            done.append(task.name)
             return fit
 
         monkeypatch.setattr(kept_fits, "fit_and_judge", watched)

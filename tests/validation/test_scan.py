@@ -137,8 +137,8 @@ class TestStability:
         assert len(resampled) == 3
         for sample, _ in resampled:
             # Three trajectories are cut into four pieces each, so that there are ten or more to draw from.
-            assert len(sample) == 12
-            assert all(any(np.shares_memory(x, y) for y in data) for x in sample)
+            assert len(sample.lengths) == 12
+            assert all(any(np.shares_memory(x, y) for y in data) for x in sample.trajectories)
         labels = np.concatenate(whole.transform(data))
         scores = [adjusted_rand_score(labels, np.concatenate(model.transform(data))) for _, model in resampled]
         assert found.table.loc[2, "stability"] == np.mean(scores)
@@ -171,7 +171,7 @@ class TestStability:
         data = [np.full((20, 1), float(i)) for i in range(10)]
         for sample in scan._samples(Dataset.of(data), 1, 3, np.random.default_rng(0)):
             assert len(sample.lengths) == 10
-            assert all(any(x is y for y in data) for x in sample.trajectories)
+            assert all(any(np.array_equal(x, y) for y in data) for x in sample.trajectories)
 
 
 class TestInput:
