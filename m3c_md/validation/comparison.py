@@ -153,7 +153,8 @@ def compare(
     Parameters
     ----------
     trajs : array (n_frames, n_columns) or list of them
-        Trajectories to fit to.
+        Trajectories to fit to. Memory maps stay where they are: M3C and MMC read many frames a slice at a time, while
+        PCCA+ and k-medoids need all of them in memory. All else is read once.
     n_states : int
         Number of states, the same for all methods.
     methods : sequence of str

@@ -118,6 +118,7 @@ def scan_states(
     Parameters
     ----------
     trajs : array (n_frames, n_columns) or list of them
+        Memory maps stay where they are, and many frames are read a slice at a time; all else is read once.
     n_states : int or iterable of int
         Numbers of states to try.
     lagtime : int
