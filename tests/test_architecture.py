@@ -32,7 +32,7 @@ LEFT_OF: dict[str, set[str]] = {
     "features": {"exceptions", "disk", "inputs", "workers"},
     "data": {"exceptions", "disk", "features"},
     "optimize": {"exceptions"},
-    "frames": {"exceptions", "optimize"},
+    "frames": {"exceptions", "inputs", "optimize"},
     "partitions": {"exceptions", "optimize", "frames"},
     "search": {"exceptions", "matching", "workers", "optimize", "frames", "partitions"},
     "clustering": {"exceptions", "disk", "inputs", "matching", "optimize", "frames", "partitions", "search"},

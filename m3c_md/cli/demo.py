@@ -15,6 +15,7 @@ from m3c_md.cli.trajectories import Trajectories, load_trajectories, whole_numbe
 
 if TYPE_CHECKING:
     from m3c_md.clustering.margin_model import M3CModel
+    from m3c_md.data import MolecularData
     from m3c_md.validation.comparison import Comparison
 
 N_STATES = 3
@@ -56,15 +57,7 @@ def run_demo(options: argparse.Namespace, console: Console) -> int:
         shipped = alanine_dipeptide()
         files = shipped.trajectory_files
         console.say(f"Alanine dipeptide in implicit solvent: {shipped}.")
-        data = load_trajectories(
-            argparse.Namespace(
-                files=[str(path) for path in files],
-                top=str(shipped.topology_file),
-                dihedrals=["phi", "psi"],
-                residues=None,
-                jobs=options.jobs,
-            )
-        )
+        data = _load(shipped, options.jobs)
         for line in data_lines(data):
             console.say(line)
         console.say(f"\nFitting M3C and PCCA+ to these, judging on the other {len(shipped.angles) - len(files)} ...")
@@ -105,6 +98,13 @@ def run_demo(options: argparse.Namespace, console: Console) -> int:
         }
     )
     return 0
+
+
+def _load(shipped: MolecularData, n_jobs: int | None) -> Trajectories:
+    """Dihedrals of the trajectory files that ship with the package."""
+    options = {"dihedrals": ["phi", "psi"], "residues": None, "jobs": n_jobs}
+    files = [str(path) for path in shipped.trajectory_files]
+    return load_trajectories(argparse.Namespace(files=files, top=str(shipped.topology_file), **options))
 
 
 def _findings(comparison: Comparison, model: M3CModel) -> list[str]:

@@ -10,12 +10,16 @@ from m3c_md.arrays import FloatArray
 from m3c_md.clustering.archive import Contents
 from m3c_md.clustering.centers import CentersModel, ordered_states, stored_centers
 from m3c_md.clustering.state_estimator import StateEstimator
-from m3c_md.clustering.training_data import check_distinct, clustering_notes, rare_state_notes, single_frames
+from m3c_md.clustering.training_data import (
+    check_distinct,
+    clustering_notes,
+    rare_state_notes,
+    single_frames,
+    training_set,
+)
 from m3c_md.clustering.visits import visits_of_windows
 from m3c_md.exceptions import ModelFileError
-from m3c_md.inputs.coordinates import check_coordinates
 from m3c_md.inputs.settings import check_choice, check_integer, check_random_state
-from m3c_md.inputs.trajectories import column_names
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
 from m3c_md.partitions.k_medoids import k_medoids
 from m3c_md.search.problem import ColumnScale, column_scale
@@ -92,8 +96,8 @@ class KMedoids(StateEstimator):
         """Find the medoids of all frames; trajectories as in `M3C.fit`, ``y`` is ignored."""
         del y
         n_states, n_restarts, rng = self._checked_settings()
-        check_coordinates(data)
-        columns, windows = column_names(data), single_frames(data)
+        given = training_set(data)
+        windows = single_frames(given)
         check_distinct(windows, n_states)
         frames = windows.frames
         scale = column_scale(frames, self.scale)
@@ -105,7 +109,7 @@ class KMedoids(StateEstimator):
         notes = clustering_notes(found, "k-medoids", "raise n_restarts, or ask for fewer states")
         notes += rare_state_notes(populations, "it may be an outlier: look at its frames, or ask for fewer states")
         model = KMedoidsModel(centers[order], scale, populations, found.inertia)
-        self._keep(model, notes, columns, visits_of_windows(model, windows))
+        self._keep(model, notes, given.columns, visits_of_windows(model, windows))
         return self
 
     def _checked_settings(self) -> tuple[int, int, np.random.Generator]:

@@ -7,11 +7,11 @@ from typing import Any, Literal, get_args
 
 from m3c_md.clustering.margin_model import M3CModel
 from m3c_md.clustering.margin_search import PAPER_SETTINGS, MarginEstimator, sensitivity_of
-from m3c_md.clustering.training_data import Note, transition_pairs, with_windows
+from m3c_md.clustering.training_data import LaggedPair, Note, short_notes, transition_pairs
 from m3c_md.frames.source import LocalSource
 from m3c_md.frames.windows import WindowSet
+from m3c_md.inputs.dataset import Dataset
 from m3c_md.inputs.settings import check_flag, check_integer
-from m3c_md.inputs.trajectories import as_frame_arrays
 from m3c_md.optimize.feature_map import FeatureKind
 from m3c_md.search.problem import BandwidthStart, ColumnScale, SearchProblem, SharedStart
 from m3c_md.search.selection import Candidate, Selection
@@ -152,14 +152,12 @@ class M3C(MarginEstimator):
         """
         return cls(n_states, lagtime, random_state=random_state, **{**PAPER_SETTINGS, "reweight": False, **changes})
 
-    def _windows(self, data: Any) -> tuple[WindowSet, list[Note]]:
-        return transition_pairs(data, self.lagtime)
+    def _windows(self, data: Dataset | LaggedPair) -> tuple[WindowSet, list[Note]]:
+        return transition_pairs(data, self._lag())
 
-    def _source(self, data: Any) -> tuple[LocalSource, list[Note]]:
-        lag = check_integer("lagtime", self.lagtime, 1)
-        trajectories = as_frame_arrays(data)
+    def _source(self, data: Dataset) -> tuple[LocalSource, list[Note]]:
         # Too short ones stay in their places: errors name trajectories by their numbers.
-        return LocalSource(trajectories, lag), with_windows(trajectories, lag)[1]
+        return LocalSource(data.trajectories, self._lag()), short_notes(data, self._lag())
 
     def _reweighted(self) -> bool:
         return check_flag("reweight", self.reweight)

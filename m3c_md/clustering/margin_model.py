@@ -121,7 +121,7 @@ class MarginModel(StateModel):
         # Beyond it the angles whose cosines are taken lose their digits, and rounding would choose the state.
         fastest = np.abs(self.feature_map.frequencies).max(axis=1)
         reach = MOST_PERIODS / np.maximum(fastest, np.finfo(float).tiny)
-        return np.minimum(super()._farthest(), np.abs(self.feature_map.center) + reach)
+        return np.asarray(np.minimum(super()._farthest(), np.abs(self.feature_map.center) + reach))
 
     def _scores(self, frames: FloatArray) -> FloatArray:
         return self.rule.scores(self.feature_map(frames)).T

@@ -15,15 +15,16 @@ from m3c_md.clustering.checkpoint import CheckpointFolder, check_checkpoint
 from m3c_md.clustering.margin_model import MarginModel
 from m3c_md.clustering.search_notes import search_notes
 from m3c_md.clustering.state_estimator import StateEstimator
-from m3c_md.clustering.training_data import Note, check_distinct, is_pair
+from m3c_md.clustering.training_data import LaggedPair, Note, check_distinct, training_set
 from m3c_md.clustering.visits import visits_of_source, visits_of_windows
 from m3c_md.exceptions import (
     InputError,
 )
-from m3c_md.frames.cluster import ClusterSource, check_client, current_client, is_dask, spread
-from m3c_md.frames.source import LocalSource, sample_windows
+from m3c_md.frames.cluster import check_client, current_client, is_dask, spread
+from m3c_md.frames.source import LocalSource, Source, sample_windows
 from m3c_md.frames.windows import WindowSet, equally_spaced
-from m3c_md.inputs.coordinates import check_coordinates
+from m3c_md.inputs.dataset import Dataset
+from m3c_md.inputs.lengths import window_counts
 from m3c_md.inputs.settings import (
     check_choice,
     check_integer,
@@ -33,7 +34,7 @@ from m3c_md.inputs.settings import (
     check_random_state,
     check_range,
 )
-from m3c_md.inputs.trajectories import column_names, is_list_of_arrays
+from m3c_md.inputs.trajectories import is_list_of_arrays
 from m3c_md.optimize.feature_map import FeatureKind
 from m3c_md.optimize.labels import check_shares, class_bounds
 from m3c_md.optimize.metric import Metric
@@ -46,8 +47,6 @@ from m3c_md.search.metrics import MetricChoice, learned_metric, with_competing_m
 from m3c_md.search.problem import ColumnScale, SearchProblem, column_scale, default_bandwidths, prepare_problem
 from m3c_md.search.selection import Candidate, Selection
 from m3c_md.search.steps import SearchOptions
-
-AnySource = LocalSource | ClusterSource
 
 # Random features by default, for few columns and for more: the kernel of many needs more of them.
 N_FEATURES = (100, 200)
@@ -96,11 +95,11 @@ class MarginEstimator(StateEstimator):
     n_jobs: int | None
     progress: Any
 
-    def _windows(self, data: Any) -> tuple[WindowSet, list[Note]]:
+    def _windows(self, data: Dataset | LaggedPair) -> tuple[WindowSet, list[Note]]:
         """Windows of the data, and what there is to say about them."""
         raise NotImplementedError
 
-    def _source(self, data: Any) -> tuple[LocalSource, list[Note]]:
+    def _source(self, data: Dataset) -> tuple[LocalSource, list[Note]]:
         """Data as blocks of frames that are read when they are needed, and what there is to say about them."""
         raise NotImplementedError
 
@@ -149,13 +148,15 @@ class MarginEstimator(StateEstimator):
         del y
         # A typo is told at once, not after the hour that it may take to read the data.
         settings, bandwidths = self._checked_settings(client, checkpoint)
-        check_coordinates(data)
-        columns = column_names(data)
-        windows, source, first_frames, n_frames, notes = self._searched(data, client)
+        _check_lengths(data)
+        client = current_client(_as_given(data)) if client is None else client
+        given = training_set(data)
+        windows, source, first_frames, n_frames, notes = self._searched(given, client)
         n_windows = windows.n_windows if source is None else source.n_windows
         class_bounds(n_windows, settings.n_states, settings.balance)
         check_distinct(windows, settings.n_states)
-        starts = self._checked_starts(first_frames, n_frames, 0 if is_pair(data) else self._shortest())
+        shortest = self._shortest() if isinstance(given, Dataset) else 0
+        starts = self._checked_starts(first_frames, n_frames, shortest)
         names = tuple(start if isinstance(start, str) else "labels" for start in starts)
         metric = checked_metric(self.metric, windows.frames)
         rng, folder = check_random_state(self.random_state), check_checkpoint(checkpoint, self.random_state)
@@ -209,7 +210,7 @@ class MarginEstimator(StateEstimator):
         model = self._model_of(problem, candidates)
         with ONE_BLAS_THREAD:
             visits = visits_of_windows(model, windows) if source is None else visits_of_source(model, source)
-        self._keep(model, notes, columns, visits)
+        self._keep(model, notes, given.columns, visits)
         return self
 
     def _halving(self) -> bool:
@@ -217,14 +218,13 @@ class MarginEstimator(StateEstimator):
         given = _as_list(self.starts)
         return not (isinstance(given, list | tuple) and any(isinstance(s, str) and s == LITERAL for s in given))
 
-    def _searched(self, data: Any, client: Any) -> tuple[WindowSet, AnySource | None, IntArray, int, list[Note]]:
+    def _searched(
+        self, data: Dataset | LaggedPair, client: Any
+    ) -> tuple[WindowSet, Source | None, IntArray, int, list[Note]]:
         """Windows to search in, all data as a source (if they are many), first frame of each window, frames, notes."""
-        _check_lengths(data)
-        client = current_client(_as_given(data)) if client is None else client
-        if not is_pair(data) and self._halving():
+        if isinstance(data, Dataset) and self._halving() and data.n_windows(self._shortest()) > STREAMED:
             source, notes = self._source(data)
-            if source.n_windows > STREAMED:
-                return *_sample(source if client is None else _on_workers(source, client)), notes
+            return *_sample(source if client is None else _on_workers(source, client)), notes
         windows, notes = self._windows(data)
         return windows, None, windows.windows[0], len(windows.frames), notes
 
@@ -345,15 +345,14 @@ def _check_lengths(data: Any) -> None:
             )
 
 
-def _on_workers(source: LocalSource, client: Any) -> ClusterSource:
+def _on_workers(source: LocalSource, client: Any) -> Source:
     return spread(client, source.trajectories, source.lagtime, source.n_slices)
 
 
-def _sample(source: AnySource) -> tuple[WindowSet, AnySource, IntArray, int]:
+def _sample(source: Source) -> tuple[WindowSet, Source, IntArray, int]:
     """Windows of a source to search in, the source, first frames of these windows, number of all frames."""
     chosen = equally_spaced(source.n_windows, SEARCHED)
-    windows = sample_windows(source, chosen, source.horizon, source.parts(chosen))
-    return windows, source, source.first_frames(chosen), source.n_frames
+    return sample_windows(source, chosen), source, source.first_frames(chosen), source.n_frames
 
 
 def _as_list(starts: Any) -> Any:
@@ -377,7 +376,8 @@ def _window_labels(
 ) -> IntArray:
     """Turn state trajectories given as a start into labels of the windows (those of their first frames)."""
     # Trajectories too short for the lag time take no part in the fit, nor do their states.
-    states = np.concatenate([a for a in arrays if len(a) > shortest] or [np.empty(0, dtype=int)])
+    counts = window_counts([len(a) for a in arrays], shortest)
+    states = np.concatenate([a for a, n in zip(arrays, counts, strict=True) if n] or [np.empty(0, dtype=int)])
     if len(states) != n_frames:
         raise InputError(f"a start has {len(states)} states for {n_frames} frames; give every frame a state")
     found = np.unique(states)

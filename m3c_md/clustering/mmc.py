@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from m3c_md.clustering.margin_model import MMCModel
 from m3c_md.clustering.margin_search import PAPER_SETTINGS, MarginEstimator, sensitivity_of
-from m3c_md.clustering.training_data import Note, single_frames
+from m3c_md.clustering.training_data import LaggedPair, Note, single_frames
 from m3c_md.frames.source import LocalSource
 from m3c_md.frames.windows import WindowSet
-from m3c_md.inputs.trajectories import as_frame_arrays
+from m3c_md.inputs.dataset import Dataset
 from m3c_md.optimize.feature_map import FeatureKind
 from m3c_md.search.problem import ColumnScale, SearchProblem
 from m3c_md.search.selection import Candidate, Selection
@@ -91,11 +91,11 @@ random_state, n_jobs, progress
         """Estimator with the paper's settings, see `M3C.paper`."""
         return cls(n_states, random_state=random_state, **{**PAPER_SETTINGS, **changes})
 
-    def _windows(self, data: Any) -> tuple[WindowSet, list[Note]]:
+    def _windows(self, data: Dataset | LaggedPair) -> tuple[WindowSet, list[Note]]:
         return single_frames(data), []
 
-    def _source(self, data: Any) -> tuple[LocalSource, list[Note]]:
-        return LocalSource(as_frame_arrays(data), lagtime=1, n_slices=1), []
+    def _source(self, data: Dataset) -> tuple[LocalSource, list[Note]]:
+        return LocalSource(data.trajectories, lagtime=1, n_slices=1), []
 
     def _reweighted(self) -> bool:
         return False

@@ -13,7 +13,7 @@ from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.clustering.archive import Contents
 from m3c_md.clustering.centers import CentersModel, ordered_states, stored_centers
 from m3c_md.clustering.state_estimator import StateEstimator
-from m3c_md.clustering.training_data import Note, clustering_notes, rare_state_notes, transition_pairs
+from m3c_md.clustering.training_data import Note, clustering_notes, rare_state_notes, training_set, transition_pairs
 from m3c_md.clustering.visits import visits_of_windows
 from m3c_md.exceptions import (
     ConvergenceWarning,
@@ -26,9 +26,7 @@ from m3c_md.exceptions import (
     SolverError,
 )
 from m3c_md.frames.windows import WindowSet
-from m3c_md.inputs.coordinates import check_coordinates
 from m3c_md.inputs.settings import check_choice, check_integer, check_random_state
-from m3c_md.inputs.trajectories import column_names
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
 from m3c_md.partitions.k_means import k_means
 from m3c_md.partitions.k_medoids import k_medoids
@@ -204,9 +202,8 @@ class PCCAPlus(StateEstimator):
         """Find the states of trajectories; data as in `M3C.fit`, ``y`` is ignored."""
         del y
         n_states = self._checked_settings()
-        check_coordinates(data)
-        columns = column_names(data)
-        windows, notes = transition_pairs(data, self.lagtime)
+        given = training_set(data)
+        windows, notes = transition_pairs(given, int(self.lagtime))
         scale = column_scale(windows.frames, self.scale)
         with ONE_BLAS_THREAD:
             cells, unfinished = self._microstates(windows, scale)
@@ -218,7 +215,7 @@ class PCCAPlus(StateEstimator):
         n_outside = int(np.count_nonzero(~np.isin(cells.frames, connected)))
         model = PCCAPlusModel(msm, _in_order(pcca, order), centers, scale, populations, n_outside)
         notes = [*notes, *unfinished, *trouble, *unreal, *_doubts(model, len(windows.frames))]
-        self._keep(model, notes, columns, visits_of_windows(model, windows))
+        self._keep(model, notes, given.columns, visits_of_windows(model, windows))
         return self
 
     def _checked_settings(self) -> int:

@@ -21,23 +21,15 @@ from m3c_md.clustering.lumped import (
 )
 from m3c_md.clustering.visits import VisitCounts, stored_visits
 from m3c_md.exceptions import InputError
+from m3c_md.inputs.dataset import Dataset
 from m3c_md.inputs.settings import check_choice, check_integer, check_random_state
-from m3c_md.inputs.trajectories import (
-    as_frame_arrays,
-    as_trajectories,
-    as_trajectory,
-    check_names,
-    column_names,
-    is_list_of_arrays,
-)
+from m3c_md.inputs.trajectories import as_trajectory, check_names
 
 if TYPE_CHECKING:
     import pandas as pd
     from deeptime.markov.msm import MarkovStateModel
 
 
-# Frames that are worked on at a time.
-FRAMES_AT_ONCE = 16_384
 # Squares of coordinates must not overflow.
 LARGEST_COORDINATE = 1e100
 
@@ -89,6 +81,15 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
         """State of some frames."""
         return np.asarray(self._scores(frames).argmax(axis=1))
 
+    def _labels(self, frames: FloatArray) -> NDArray[np.int32]:
+        """State of some frames, as users get them."""
+        return self._states(frames).astype(np.int32)
+
+    def _leads(self, frames: FloatArray) -> FloatArray:
+        """Lead of the largest score over the second largest."""
+        top = np.partition(self._scores(frames), -2, axis=1)[:, -2:]
+        return np.asarray(top[:, 1] - top[:, 0])
+
     def transform(self, data: Any) -> Any:
         """State of every frame.
 
@@ -102,7 +103,7 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
         -------
         (n_frames,) int32 array, or list of them
         """
-        return self._each(data, lambda x: self._states(x).astype(np.int32))
+        return self._each(data, self._labels)
 
     def decision_function(self, data: Any) -> Any:
         """Scores of all states, (n_frames, n_states); the largest decides."""
@@ -110,12 +111,7 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
 
     def margin(self, data: Any) -> Any:
         """Lead of the largest score over the second largest, (n_frames,): small at a boundary."""
-
-        def lead(frames: FloatArray) -> FloatArray:
-            top = np.partition(self._scores(frames), -2, axis=1)[:, -2:]
-            return np.asarray(top[:, 1] - top[:, 0])
-
-        return self._each(data, lead)
+        return self._each(data, self._leads)
 
     def sample(
         self, data: Any, n: int, *, by: Literal["margin", "random"] = "margin", random_state: Any = None
@@ -149,14 +145,11 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
         check_integer("n", n, 1)
         check_choice("by", by, ("margin", "random"))
         check_random_state(random_state)
-        self._check_names(data)
-        trajectories = as_frame_arrays(data, self.n_columns)
-        states = np.concatenate(self.transform(trajectories))
-        where = np.concatenate(
-            [np.column_stack([np.full(len(x), i), np.arange(len(x))]) for i, x in enumerate(trajectories)]
-        )
+        dataset = self._dataset(data)
+        states = np.concatenate(self._of_trajectories(dataset, self._labels))
+        where = np.concatenate([np.column_stack([np.full(n, i), np.arange(n)]) for i, n in enumerate(dataset.lengths)])
         if by == "margin":
-            order = np.argsort(-np.concatenate(self.margin(trajectories)), kind="stable")
+            order = np.argsort(-np.concatenate(self._of_trajectories(dataset, self._leads)), kind="stable")
         else:
             order = check_random_state(random_state).permutation(len(states))
         return [where[order[states[order] == state][:n]] for state in range(self.n_states)]
@@ -198,8 +191,7 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
         if centers is not None and trajs is None and dtrajs is None:
             states, purity = self.transform(as_trajectory(centers, "centers")), None
         elif centers is None and trajs is not None and dtrajs is not None:
-            self._check_names(trajs)
-            labels = self.transform(as_trajectories(trajs, self.n_columns))
+            labels = self._of_trajectories(self._dataset(trajs), self._labels)
             states, purity = states_of_microstates(labels, dtrajs, self.n_states, n_microstates(msm))
         else:
             raise InputError("give lump either centers= of the microstates, or both trajs= and dtrajs=")
@@ -241,38 +233,46 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
 
     def _each(self, data: Any, function: Callable[[FloatArray], NDArray[Any]]) -> Any:
         """Apply a function of frames to one trajectory or to each of several, some frames at a time."""
-        several = is_list_of_arrays(data)
-        self._check_names(data)
+        if isinstance(data, Iterator):
+            return self._of_pieces(data, function)
+        dataset = self._dataset(data)
+        results = self._of_trajectories(dataset, function)
+        return results if dataset.several else results[0]
+
+    def _of_trajectories(
+        self, dataset: Dataset, function: Callable[[FloatArray], NDArray[Any]], before: int = 0
+    ) -> list[NDArray[Any]]:
+        """Function of the frames of each trajectory, the first of which is number ``before`` in messages."""
         farthest = self._farthest()
 
-        def blocks(x: Any, name: str, before: int = 0) -> Iterator[NDArray[Any]]:
-            for first in range(0, len(x), FRAMES_AT_ONCE):
-                frames = as_trajectory(x[first : first + FRAMES_AT_ONCE], name, before + first)
-                _check_near(frames, farthest, name, before + first)
+        def results(number: int) -> Iterator[NDArray[Any]]:
+            for first, frames in dataset.blocks(number, before):
+                _check_near(frames, farthest, dataset.name(number), first)
                 yield function(frames)
 
-        if isinstance(data, Iterator):
-            parts: list[NDArray[Any]] = []
-            n_frames = 0
-            for piece in data:
-                frames = as_frame_arrays(piece, self.n_columns)[0]
-                parts += blocks(frames, "data", n_frames)
-                n_frames += len(frames)
-            if not parts:
-                raise InputError("the iterator of pieces is at its end: each can be read only once; make a new one")
-            return np.concatenate(parts)
-        results = [
-            np.concatenate(list(blocks(x, f"trajectory {i}" if several else "data")))
-            for i, x in enumerate(as_frame_arrays(data, self.n_columns))
-        ]
-        return results if several else results[0]
+        return [np.concatenate(list(results(number))) for number in range(len(dataset.trajectories))]
+
+    def _of_pieces(self, pieces: Iterator[Any], function: Callable[[FloatArray], NDArray[Any]]) -> NDArray[Any]:
+        """Function of the frames of one trajectory that comes in pieces."""
+        parts: list[NDArray[Any]] = []
+        n_frames = 0
+        for piece in pieces:
+            dataset = Dataset.of(piece, self.n_columns)
+            parts.append(self._of_trajectories(dataset, function, n_frames)[0])
+            n_frames += dataset.lengths[0]
+        if not parts:
+            raise InputError("the iterator of pieces is at its end: each can be read only once; make a new one")
+        return np.concatenate(parts)
 
     def _farthest(self) -> FloatArray:
         """Largest coordinate in each column for which states can be told apart in floating point."""
         return np.full(self.n_columns, LARGEST_COORDINATE)
 
-    def _check_names(self, data: Any) -> None:
-        check_names(column_names(data), self.columns, "these data", "the model was fitted to")
+    def _dataset(self, data: Any) -> Dataset:
+        """Data with the columns of the fit."""
+        dataset = Dataset.of(data, self.n_columns)
+        check_names(dataset.columns, self.columns, "these data", "the model was fitted to")
+        return dataset
 
     def __repr__(self) -> str:
         shares = ", ".join(f"{p:.3g}" for p in self.populations)

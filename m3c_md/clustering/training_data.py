@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,9 @@ from m3c_md.exceptions import (
     UnrelatedPairWarning,
 )
 from m3c_md.frames.windows import WindowSet, windows_of_pairs, windows_of_trajectories
-from m3c_md.inputs.settings import check_integer
-from m3c_md.inputs.trajectories import as_time_lagged_pair, as_trajectories, long_enough
+from m3c_md.inputs.coordinates import check_coordinates
+from m3c_md.inputs.dataset import Dataset
+from m3c_md.inputs.trajectories import as_time_lagged_pair, column_names
 from m3c_md.partitions.nearest import Clustering, at_most_distinct
 
 Note = tuple[str, type[M3CWarning]]
@@ -30,19 +31,29 @@ LEAST_CORRELATED_PAIRS = 100
 LEAST_CORRELATION = 0.1
 
 
-def is_pair(data: Any) -> bool:
-    """Whether data are time-lagged pairs: deeptime's convention is a tuple of two arrays."""
-    return isinstance(data, tuple) and len(data) == 2
+@dataclass(frozen=True)
+class LaggedPair:
+    """Frames X, the frames Y one lag time later, and the names of their columns."""
+
+    first: FloatArray
+    second: FloatArray
+    columns: list[str] | None
 
 
-def transition_pairs(data: Any, lagtime: Any) -> tuple[WindowSet, list[Note]]:
+def training_set(data: Any) -> Dataset | LaggedPair:
+    """Data of a fit, checked: trajectories, or the pair that a tuple of two arrays is by deeptime's convention."""
+    check_coordinates(data)
+    if isinstance(data, tuple) and len(data) == 2:
+        return LaggedPair(*as_time_lagged_pair(data), column_names(data))
+    return Dataset.of(data)
+
+
+def transition_pairs(data: Dataset | LaggedPair, lagtime: int) -> tuple[WindowSet, list[Note]]:
     """All pairs of frames a lag time apart, and a note where trajectories are too short to have one."""
-    lag = check_integer("lagtime", lagtime, 1)
-    if is_pair(data):
-        pair = as_time_lagged_pair(data)
-        return windows_of_pairs(*pair), unrelated_pair_notes(*pair)
-    kept, notes = with_windows(as_trajectories(data), lag)
-    return windows_of_trajectories(kept, lag), notes
+    if isinstance(data, LaggedPair):
+        return windows_of_pairs(data.first, data.second), unrelated_pair_notes(data.first, data.second)
+    notes = short_notes(data, lagtime)
+    return windows_of_trajectories(data.arrays(reach=lagtime), lagtime), notes
 
 
 def unrelated_pair_notes(first: FloatArray, second: FloatArray) -> list[Note]:
@@ -63,23 +74,19 @@ def unrelated_pair_notes(first: FloatArray, second: FloatArray) -> list[Note]:
     return [(message, UnrelatedPairWarning)] if largest < LEAST_CORRELATION else []
 
 
-def with_windows(trajectories: list[Any], lag: int) -> tuple[list[Any], list[Note]]:
-    """Trajectories that are longer than the lag time, and a note where some are not."""
-    kept = long_enough(trajectories, lag)
-    n_short = len(trajectories) - len(kept)
-    note = (
-        f"{n_short} of {len(trajectories)} trajectories have no more than lagtime={lag} frames and take no "
-        "part in the fit; choose a shorter lag time to use them"
-    )
-    return kept, [(note, ShortTrajectoryWarning)] if n_short else []
+def short_notes(data: Dataset, lagtime: int) -> list[Note]:
+    """Say so if trajectories have no transition pair; one of them must have one."""
+    short = data.too_short(lagtime)
+    note = f"{short} and take no part in the fit; choose a shorter lag time to use them"
+    return [(note, ShortTrajectoryWarning)] if short else []
 
 
-def single_frames(data: Any) -> WindowSet:
+def single_frames(data: Dataset | LaggedPair) -> WindowSet:
     """Every frame as a window of its own."""
-    if is_pair(data):
-        pair = windows_of_trajectories(as_time_lagged_pair(data), lagtime=1, n_slices=1)
+    if isinstance(data, LaggedPair):
+        pair = windows_of_trajectories([data.first, data.second], lagtime=1, n_slices=1)
         return replace(pair, lengths=())  # X and Y are no trajectories
-    return windows_of_trajectories(as_trajectories(data), lagtime=1, n_slices=1)
+    return windows_of_trajectories(data.arrays(), lagtime=1, n_slices=1)
 
 
 def check_distinct(windows: WindowSet, n_states: int) -> None:

@@ -18,7 +18,8 @@ from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.exceptions import InputError
 from m3c_md.frames.parts import independent_parts
 from m3c_md.frames.weights import clipped_ratios
-from m3c_md.frames.windows import WindowSet
+from m3c_md.frames.windows import WindowSet, lag_times_spanned
+from m3c_md.inputs.lengths import window_counts
 from m3c_md.optimize.blocks import WindowBlock
 from m3c_md.optimize.feature_map import FourierMap
 
@@ -80,6 +81,20 @@ class Source(Protocol):
     def n_windows(self) -> int:
         """Number of windows in all blocks."""
 
+    @property
+    def n_frames(self) -> int:
+        """Number of frames of all trajectories that have a window."""
+
+    @property
+    def horizon(self) -> int:
+        """Median number of lag times that a trajectory spans."""
+
+    def parts(self, chosen: IntArray) -> IntArray:
+        """Independent parts of the data that some windows, given by their numbers, belong to."""
+
+    def first_frames(self, chosen: IntArray) -> IntArray:
+        """Return the numbers, among all frames that count, of the first frames of some windows."""
+
     def map(self, function: Callable[..., Result], *arguments: Any) -> Iterator[Result]:
         """Yield ``function(block, *arguments)`` for all blocks, in their order."""
 
@@ -97,8 +112,8 @@ def plan_blocks(lengths: Sequence[int], reach: int, size: int = BLOCK_WINDOWS) -
     """
     blocks: list[list[Piece]] = [[]]
     room = size
-    for trajectory, length in enumerate(lengths):
-        first, n_windows = 0, max(length - reach, 0)
+    for trajectory, n_windows in enumerate(window_counts(lengths, reach)):
+        first = 0
         while first < n_windows:
             taken = min(room, n_windows - first)
             blocks[-1].append(Piece(trajectory, first, taken, first + taken == n_windows))
@@ -179,7 +194,8 @@ class BlockedTrajectories:
     def __init__(self, lengths: Sequence[int], lagtime: int, n_slices: int) -> None:
         self.lagtime = lagtime
         self.n_slices = n_slices
-        self.lengths = [length if length > self.reach else 0 for length in lengths]
+        counts = window_counts(lengths, self.reach)
+        self.lengths = [length if n else 0 for length, n in zip(lengths, counts, strict=True)]
         self.plan = plan_blocks(self.lengths, self.reach)
         sizes = [sum(piece.n_windows for piece in pieces) for pieces in self.plan]
         self.first_windows = np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist()
@@ -202,17 +218,16 @@ class BlockedTrajectories:
     @property
     def horizon(self) -> int:
         """Median number of lag times that a trajectory spans."""
-        return max(1, int(np.median([length for length in self.lengths if length > 0])) // self.lagtime)
+        return lag_times_spanned(self.lengths, self.lagtime)
 
     def parts(self, chosen: IntArray) -> IntArray:
         """Independent parts of the data that some windows, given by their numbers, belong to."""
-        return independent_parts([max(length - self.reach, 0) for length in self.lengths], chosen)
+        return independent_parts(window_counts(self.lengths, self.reach), chosen)
 
     def first_frames(self, chosen: IntArray) -> IntArray:
         """Return the numbers, among all frames that count, of the first frames of some windows."""
-        lengths = np.array(self.lengths)
-        windows_before = np.concatenate([[0], np.cumsum(np.maximum(lengths - self.reach, 0))])
-        frames_before = np.concatenate([[0], np.cumsum(lengths)])
+        windows_before = np.concatenate([[0], np.cumsum(window_counts(self.lengths, self.reach))])
+        frames_before = np.concatenate([[0], np.cumsum(self.lengths)])
         trajectory = np.searchsorted(windows_before, chosen, side="right") - 1
         return np.asarray(chosen - windows_before[trajectory] + frames_before[trajectory], dtype=np.intp)
 
@@ -313,11 +328,11 @@ def featurised(block: FrameBlock, feature_map: FourierMap) -> WindowBlock:
     return WindowBlock(feature_map(block.frames), block.windows, block.weights)
 
 
-def sample_windows(source: Source, chosen: IntArray, horizon: int, parts: IntArray) -> WindowSet:
-    """Bring some windows, given by their sorted numbers, into memory; ``parts`` are theirs."""
+def sample_windows(source: Source, chosen: IntArray) -> WindowSet:
+    """Bring some windows, given by their sorted numbers, into memory."""
     frames, windows, done = [], [], 0
     for part, over in source.map(sampled, chosen):
         frames.append(part)
         windows.append(over + done)
         done += len(part)
-    return WindowSet(np.concatenate(frames), np.concatenate(windows, axis=1), horizon, parts)
+    return WindowSet(np.concatenate(frames), np.concatenate(windows, axis=1), source.horizon, source.parts(chosen))

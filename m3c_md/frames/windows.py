@@ -10,6 +10,7 @@ import numpy as np
 from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.exceptions import InputError
 from m3c_md.frames.parts import independent_parts
+from m3c_md.inputs.lengths import window_counts
 from m3c_md.optimize.blocks import Rule, WindowBlock, distinct_frames
 from m3c_md.optimize.feature_map import FourierMap
 
@@ -57,17 +58,26 @@ def windows_of_trajectories(trajectories: Sequence[FloatArray], lagtime: int, n_
     >>> windows_of_trajectories([np.zeros((3, 1)), np.zeros((2, 1))], lagtime=1).windows.tolist()
     [[0, 1, 3], [1, 2, 4]]
     """
-    lengths = np.array([len(x) for x in trajectories])
+    lengths = [len(x) for x in trajectories]
+    counts = window_counts(lengths, (n_slices - 1) * lagtime)
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    reach = (n_slices - 1) * lagtime
-    first = np.concatenate([np.arange(s, s + max(n - reach, 0)) for s, n in zip(starts, lengths, strict=True)]).astype(
-        np.intp
-    )
+    first = np.concatenate([np.arange(s, s + n) for s, n in zip(starts, counts, strict=True)]).astype(np.intp)
     windows = np.stack([first + i * lagtime for i in range(n_slices)])
-    used = lengths[lengths > reach]
-    horizon = max(1, int(np.median(used)) // lagtime) if len(used) else 0
-    parts = independent_parts(np.maximum(lengths - reach, 0).tolist(), np.arange(windows.shape[1]))
-    return WindowSet(np.concatenate(trajectories), windows, horizon, parts, tuple(lengths.tolist()))
+    horizon = lag_times_spanned([length if n else 0 for length, n in zip(lengths, counts, strict=True)], lagtime)
+    parts = independent_parts(counts, np.arange(windows.shape[1]))
+    return WindowSet(np.concatenate(trajectories), windows, horizon, parts, tuple(lengths))
+
+
+def lag_times_spanned(lengths: Sequence[int], lagtime: int) -> int:
+    """Median number of lag times that a trajectory spans, zero if there is none; lengths of zero do not count.
+
+    Examples
+    --------
+    >>> lag_times_spanned([20, 0, 31], lagtime=5)
+    5
+    """
+    used = [length for length in lengths if length]
+    return max(1, int(np.median(used)) // lagtime) if used else 0
 
 
 def windows_of_pairs(first: FloatArray, second: FloatArray) -> WindowSet:

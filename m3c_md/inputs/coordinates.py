@@ -22,7 +22,7 @@ def check_coordinates(data: Any, names: list[str] | None = None) -> None:
     Parameters
     ----------
     data : whatever was given in place of trajectories
-        What is no array at all is left to `m3c_md.inputs.trajectories.as_trajectories`.
+        What is no array at all is left to `m3c_md.inputs.dataset.Dataset`.
     names : list of str, optional
         What messages call the trajectories.
 

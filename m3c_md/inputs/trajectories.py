@@ -79,52 +79,6 @@ def _no_numbers_message(data: Any, array: NDArray[Any], name: str) -> str:
     )
 
 
-def as_trajectories(data: Any, n_columns: int | None = None) -> list[FloatArray]:
-    """Turn an array or a list (or tuple) of arrays into a list of trajectories with the same columns.
-
-    Examples
-    --------
-    >>> [x.shape for x in as_trajectories([[[0.0, 1.0]], [[2.0, 3.0], [4.0, 5.0]]])]
-    [(1, 2), (2, 2)]
-    """
-    if isinstance(data, str | bytes | dict) or data is None:
-        raise InputError(f"data is {data!r:.60}; give an array (n_frames, n_columns) or a list of such arrays")
-    if is_list_of_arrays(data):
-        if len(data) == 0:
-            raise InputError("data is an empty list; give at least one trajectory (n_frames, n_columns)")
-        trajectories = [as_trajectory(x, f"trajectory {i}") for i, x in enumerate(data)]
-    else:
-        trajectories = [as_trajectory(data)]
-    column_names(data)
-    check_columns([x.shape[1] for x in trajectories], n_columns)
-    return trajectories
-
-
-def as_frame_arrays(data: Any, n_columns: int | None = None) -> list[Any]:
-    """Trajectories as they are, checked for shape and type but not read: their frames are for slicing later.
-
-    Anything with ``shape``, ``dtype`` and slices will do (numpy arrays and memory maps, h5py, zarr, dask); what has not
-    is turned into an array by `as_trajectory`.
-
-    Examples
-    --------
-    >>> [x.shape for x in as_frame_arrays([np.zeros((3, 2), dtype=np.float32)])]
-    [(3, 2)]
-    """
-    if not is_list_of_arrays(data) and not _is_sliceable(data):
-        return list(as_trajectories(data, n_columns))
-    given = list(data) if is_list_of_arrays(data) else [data]
-    names = [f"trajectory {i}" for i in range(len(given))] if is_list_of_arrays(data) else ["data"]
-    arrays = [
-        _checked_shape(x, n) if _is_sliceable(x) else as_trajectory(x, n) for x, n in zip(given, names, strict=True)
-    ]
-    if not arrays:
-        return list(as_trajectories(data))
-    column_names(data)
-    check_columns([_width(x) for x in arrays], n_columns)
-    return arrays
-
-
 def check_columns(widths: Sequence[int], n_columns: int | None) -> None:
     """Refuse trajectories whose numbers of columns differ from each other, or from those of a model."""
     wanted = widths[0] if n_columns is None else n_columns
@@ -174,27 +128,6 @@ def _names_of(table: Any) -> list[str] | None:
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
-def _is_sliceable(data: Any) -> bool:
-    """Whether ``data`` is an array that can be read in parts; DataFrames and masked arrays are not taken for one."""
-    if np.ma.isMaskedArray(data) or not all(hasattr(data, name) for name in ("shape", "dtype", "__getitem__")):
-        return False
-    # Tables are taken whole, and what cannot be counted (sparse matrices, numbers) is refused there.
-    return hasattr(data, "__len__") and not hasattr(data, "iloc") and not hasattr(data, "toarray")
-
-
-def _checked_shape(data: Any, name: str) -> Any:
-    if np.dtype(data.dtype).kind not in "fiub" or len(data.shape) not in (1, 2) or 0 in data.shape:
-        # Raises what is wrong; data that lie elsewhere are stood for by one number, whatever their size.
-        as_trajectory(
-            data if isinstance(data, np.ndarray) else np.broadcast_to(np.zeros((), data.dtype), data.shape), name
-        )
-    return data
-
-
-def _width(data: Any) -> int:
-    return int(data.shape[1]) if len(data.shape) > 1 else 1
-
-
 def is_list_of_arrays(data: Any) -> bool:
     """Whether ``data`` is a list or tuple of trajectories, as against one trajectory written as nested lists.
 
@@ -223,15 +156,3 @@ def as_time_lagged_pair(data: tuple[Any, Any]) -> tuple[FloatArray, FloatArray]:
             "trajectories as a list instead of a tuple"
         )
     return first, second
-
-
-def long_enough(trajectories: Sequence[FloatArray], lagtime: int) -> list[FloatArray]:
-    """Trajectories that hold at least one transition pair; there must be one."""
-    kept = [x for x in trajectories if len(x) > lagtime]
-    if not kept:
-        longest = max(len(x) for x in trajectories)
-        raise InputError(
-            f"lagtime={lagtime} needs trajectories of at least {lagtime + 1} frames, but the longest has {longest}; "
-            "choose a shorter lag time or give longer trajectories"
-        )
-    return kept

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from m3c_md.exceptions import InputError
-from m3c_md.inputs.trajectories import as_trajectories
+from m3c_md.inputs.dataset import Dataset
 from m3c_md.plots.axes import single_axes
 from m3c_md.plots.colors import state_color
 
@@ -63,7 +63,7 @@ def plot_decomposition(
         raise InputError(
             f"a map needs a model of two columns, this one has {model.feature_map.n_columns}; fit two coordinates"
         )
-    frames = np.concatenate(as_trajectories(data, 2))
+    frames = np.concatenate(Dataset.of(data, 2).arrays())
     low, high = frames.min(axis=0), frames.max(axis=0)
     margin = 0.05 * (high - low)
     axes = [np.linspace(low[i] - margin[i], high[i] + margin[i], resolution) for i in range(2)]

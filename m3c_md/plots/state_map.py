@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.exceptions import InputError
+from m3c_md.inputs.dataset import Dataset
 from m3c_md.inputs.settings import check_choice, check_integer
-from m3c_md.inputs.trajectories import as_trajectories
 from m3c_md.plots.axes import panels
 from m3c_md.plots.colors import matched_order, state_color
 from m3c_md.plots.grid import Domain, free_energy, map_domain
@@ -174,7 +174,7 @@ def plot_ramachandran(
     """
     check_choice("unit", unit, ("degrees", "radians"))
     factor = 1.0 if unit == "degrees" else 180.0 / np.pi
-    degrees = [factor * one for one in as_trajectories(angles)]
+    degrees = [factor * one for one in Dataset.of(angles).arrays()]
     axes = plot_state_map(
         models,
         data,
@@ -195,7 +195,7 @@ def _frames_and_points(
     data: Any, coordinates: Any, embed: Embedding | None
 ) -> tuple[FloatArray, FloatArray, Embedding | None]:
     """Frames of all trajectories, their coordinates, and how to ask a model at coordinates (None: one cannot)."""
-    trajectories = as_trajectories(data)
+    trajectories = Dataset.of(data).arrays()
     frames = np.concatenate(trajectories)
     if coordinates is None:
         if embed is not None:
@@ -205,7 +205,7 @@ def _frames_and_points(
                 f"data has {frames.shape[1]} columns, and a map has two; give coordinates= of two columns to draw on"
             )
         return frames, frames, lambda points: points
-    drawn = as_trajectories(coordinates)
+    drawn = Dataset.of(coordinates).arrays()
     lengths, wanted = [len(x) for x in drawn], [len(x) for x in trajectories]
     if lengths != wanted:
         raise InputError(

@@ -149,8 +149,9 @@ def chapman_kolmogorov(
     lag, steps = check_integer("lagtime", lagtime, 1), check_integer("n_steps", n_steps, 1)
     check_integer("n_samples", n_samples, 2, MOST_SAMPLES)
     time_step, time_unit, rng = check_positive("dt", dt), check_string("unit", unit), check_random_state(random_state)
-    steps = min(steps, longest_of(trajectories))  # as many multiples as frames are beyond the data in any case
-    lags, notes = usable_lagtimes(trajectories, [lag * k for k in range(1, steps + 1)])
+    longest = longest_of(trajectories)
+    steps = min(steps, longest)  # as many multiples as frames are beyond the data in any case
+    lags, notes = usable_lagtimes(longest, [lag * k for k in range(1, steps + 1)])
     notes += short_trajectory_notes(trajectories, lags)
     method = choose_confidence(confidence, trajectories, lags[-1])
     flows = list(flows_at_lagtimes(trajectories, lags, n, method, n_samples, rng))

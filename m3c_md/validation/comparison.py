@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import numpy as np
 from deeptime.util.callbacks import ProgressCallback
 from numpy.typing import NDArray
 
-from m3c_md.arrays import FloatArray
 from m3c_md.clustering.checkpoint import check_checkpoint
 from m3c_md.clustering.state_estimator import StateEstimator
 from m3c_md.clustering.state_model import StateModel
 from m3c_md.exceptions import DegenerateSolutionError, InputError, M3CWarning, ShortTrajectoryWarning
 from m3c_md.inputs.coordinates import check_coordinates
+from m3c_md.inputs.dataset import Dataset
 from m3c_md.inputs.settings import (
     as_list,
     check_choice,
@@ -29,13 +30,12 @@ from m3c_md.inputs.settings import (
     check_random_state,
     check_string,
 )
-from m3c_md.inputs.trajectories import as_trajectories, check_names, column_names
-from m3c_md.validation.kept_fits import KeptFits, found_or_fitted
-from m3c_md.validation.methods import METHODS, Fit, build_methods, least_entered
+from m3c_md.inputs.trajectories import check_names
+from m3c_md.validation.kept_fits import KeptFits, fit_all
+from m3c_md.validation.methods import METHODS, Fit, Task, build_methods, least_entered
 from m3c_md.validation.splits import Split, check_disjoint, check_repeated, groups, hold_out, long_trajectories
 from m3c_md.validation.timescales import ImpliedTimescales, implied_timescales, usable_lagtimes
 from m3c_md.validation.transitions import Note
-from m3c_md.workers import deaf_workers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -153,7 +153,8 @@ def compare(
     Parameters
     ----------
     trajs : array (n_frames, n_columns) or list of them
-        Trajectories to fit to.
+        Trajectories to fit to. Memory maps stay where they are: M3C and MMC read many frames a slice at a time, while
+        PCCA+ and k-medoids need all of them in memory. All else is read once.
     n_states : int
         Number of states, the same for all methods.
     methods : sequence of str
@@ -211,64 +212,53 @@ def compare(
     jobs = check_jobs(n_jobs)
     check_progress(progress)
 
-    check_coordinates(trajs)
-    names = column_names(trajs)
-    data, too_short = long_trajectories(as_trajectories(trajs), lagtime)
-    n_frames = sum(map(len, data))
-    if n_states > n_frames:
-        raise InputError(f"n_states={n_states:.6g}, but there are only {n_frames} frames; ask for fewer states")
-    judges, too_short_test = data, ""
-    if test is not None:
-        check_coordinates(test)
-        check_names(column_names(test), names, "test", "trajs has")
-        judges, too_short_test = long_trajectories(as_trajectories(test, data[0].shape[1]), lagtime, "test ")
-    notes: list[Note] = [(text, ShortTrajectoryWarning) for text in (too_short, too_short_test) if text]
+    data, judges, notes = _data_and_judges(trajs, test, n_states, lagtime)
     splits = _splits(data, judges, lagtime, allow_overlap=allow_overlap)
-    n_train = min(sum(map(len, split.train)) for split in splits)
+    n_train = min(split.train.n_frames for split in splits)
     estimators, fewer = build_methods(methods, n_states, lagtime, n_microstates, n_train)
-    lags, too_long = (None, []) if lags is None else _usable(lags, judges)
+    lags, too_long = (None, []) if lags is None else usable_lagtimes(max(judges.lengths), lags)
     for message, category in notes + too_long:
         warnings.warn(message, category, stacklevel=2)
     messages = [*(message for message, _ in notes), *([fewer] if fewer else []), *(message for message, _ in too_long)]
 
     # The models themselves can be judged on test data of their own only; held-out splits take other fits.
     runs = splits if test is not None else [Split(data, {}), *splits]
-    kept = None if folder is None else KeptFits.of(folder, [*data, *judges], lagtime, seed)
+    kept = None if folder is None else KeptFits.of(folder, [*data.trajectories, *judges.trajectories], lagtime, seed)
     with ProgressCallback(progress, "compare", len(runs) * len(estimators)) as bar:
-        fits = _fit_all(runs, estimators, lagtime, seed, jobs, bar, kept)
-    whole = {name: fits[name][0] for name in estimators}
-    models = {name: fit.model for name, fit in whole.items() if fit.model is not None}
-    if not models:
-        raise DegenerateSolutionError("every method failed: " + "; ".join(f"{n}: {f.error}" for n, f in whole.items()))
-    for model in models.values():
-        model.columns = names
+        fits = _fits_by_method(runs, estimators, lagtime, seed, jobs, bar, kept)
+    models = _models(fits)
     dtrajs = {name: model.transform(judges) for name, model in models.items()}
     timescales = _timescales(dtrajs, lags, n_states, time_step, time_unit, seed)
-    table_of_splits = _table_of_splits(fits, time_step, time_unit)
-    return Comparison(
-        _table(table_of_splits, whole, timescales, time_unit),
-        table_of_splits,
-        models,
-        dtrajs,
-        timescales,
-        _agreement(dtrajs),
-        n_states,
-        lagtime,
-        time_step,
-        time_unit,
-        messages,
-    )
+    by_split = _table_of_splits(fits, time_step, time_unit)
+    table, agreement = _table(by_split, fits, timescales, time_unit), _agreement(dtrajs)
+    times = (lagtime, time_step, time_unit)
+    return Comparison(table, by_split, models, dtrajs, timescales, agreement, n_states, *times, messages)
 
 
-def _splits(data: list[FloatArray], judges: list[FloatArray], lagtime: int, *, allow_overlap: bool) -> list[Split]:
+def _data_and_judges(trajs: Any, test: Any, n_states: int, lagtime: int) -> tuple[Dataset, Dataset, list[Note]]:
+    """Trajectories to fit to, those to judge by (the same without ``test``), and what is said of short ones."""
+    check_coordinates(trajs)
+    data, too_short = long_trajectories(Dataset.of(trajs).shared(), lagtime)
+    if n_states > data.n_frames:
+        raise InputError(f"n_states={n_states:.6g}, but there are only {data.n_frames} frames; ask for fewer states")
+    judges, too_short_test = data, ""
+    if test is not None:
+        check_coordinates(test)
+        others = Dataset.of(test, data.n_columns)
+        check_names(others.columns, data.columns, "test", "trajs has")
+        judges, too_short_test = long_trajectories(others.shared(), lagtime, "test ")
+    return data, judges, [(text, ShortTrajectoryWarning) for text in (too_short, too_short_test) if text]
+
+
+def _splits(data: Dataset, judges: Dataset, lagtime: int, *, allow_overlap: bool) -> list[Split]:
     """What to fit to and what to judge by; without test data of their own, trajectories judge each other."""
     if judges is data:
         if not allow_overlap:
-            check_repeated(data)
+            check_repeated(data.trajectories)
         return hold_out(data, lagtime)
     if not allow_overlap:
-        check_disjoint(data, judges)
-    return [Split(data, {name: [judges[i] for i in some] for name, some in groups(judges, "test trajectory").items()})]
+        check_disjoint(data.trajectories, judges.trajectories)
+    return [Split(data, groups(judges, "test trajectory"))]
 
 
 def _checked_lagtimes(lagtimes: Any) -> list[int]:
@@ -278,11 +268,7 @@ def _checked_lagtimes(lagtimes: Any) -> list[int]:
     return lags
 
 
-def _usable(lags: list[int], evaluated: list[FloatArray]) -> tuple[list[int], list[Note]]:
-    return usable_lagtimes([np.zeros(len(x), dtype=np.intp) for x in evaluated], lags)
-
-
-def _fit_all(
+def _fits_by_method(
     runs: list[Split],
     estimators: dict[str, StateEstimator],
     lagtime: int,
@@ -292,18 +278,26 @@ def _fit_all(
     kept: KeptFits | None,
 ) -> dict[str, list[Fit]]:
     """Every method on every split."""
-    from joblib import Parallel, delayed
-
-    keys = [(name, i) for i in range(len(runs)) for name in estimators]
-    with deaf_workers():
-        results: Iterator[Fit] = Parallel(n_jobs=-1 if n_jobs is None else n_jobs, return_as="generator")(
-            delayed(found_or_fitted)(name, estimators[name], runs[i], lagtime, (seed, i), kept) for name, i in keys
-        )
+    tasks = [
+        # Numbers of a method's own: they do not depend on those that stand beside it.
+        Task(name, i, estimator, split, (seed, i, crc32(name.encode())))
+        for i, split in enumerate(runs)
+        for name, estimator in estimators.items()
+    ]
     fits: dict[str, list[Fit]] = {name: [] for name in estimators}
-    for (name, _), fit in zip(keys, results, strict=True):
-        fits[name].append(fit)
+    for task, fit in zip(tasks, fit_all(tasks, lagtime, n_jobs, kept), strict=True):
+        fits[task.name].append(fit)
         bar()
     return fits
+
+
+def _models(fits: dict[str, list[Fit]]) -> dict[str, StateModel]:
+    """Models of all training trajectories, of those methods that did not fail."""
+    models = {name: whole.model for name, (whole, *_) in fits.items() if whole.model is not None}
+    if not models:
+        errors = "; ".join(f"{name}: {whole.error}" for name, (whole, *_) in fits.items())
+        raise DegenerateSolutionError(f"every method failed: {errors}")
+    return models
 
 
 def _timescales(
@@ -335,14 +329,14 @@ def _table_of_splits(fits: dict[str, list[Fit]], dt: float, unit: str) -> pd.Dat
 
 
 def _table(
-    splits: pd.DataFrame, whole: dict[str, Fit], timescales: dict[str, ImpliedTimescales], unit: str
+    splits: pd.DataFrame, fits: dict[str, list[Fit]], timescales: dict[str, ImpliedTimescales], unit: str
 ) -> pd.DataFrame:
     """One row per method."""
     import pandas as pd
 
     measured = ["Q", *(column for column in splits.columns if column.endswith(f"/ {unit}"))]
     rows = []
-    for name, fit in whole.items():
+    for name, (fit, *_) in fits.items():
         own = splits[splits["method"] == name]
         row: dict[str, Any] = {"method": name}
         for column in measured:

@@ -1,24 +1,23 @@
-"""Fits of a comparison or a scan in files, so that one that was stopped goes on where it was."""
+"""Fits of a comparison or a scan: over processes, and in files, so that one that was stopped goes on where it was."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from m3c_md.arrays import FloatArray
 from m3c_md.clustering.model_file import load_model
-from m3c_md.clustering.state_estimator import StateEstimator
 from m3c_md.disk import writing
 from m3c_md.exceptions import InputError, ModelFileError
-from m3c_md.validation.methods import Fit, Judgement, fit_and_judge
-from m3c_md.validation.splits import Split
+from m3c_md.inputs.dataset import double_blocks
+from m3c_md.validation.methods import Fit, Judgement, Task, fit_and_judge
+from m3c_md.workers import deaf_workers
 
 
 @dataclass(frozen=True)
@@ -36,22 +35,23 @@ class KeptFits:
     comparison: str
 
     @classmethod
-    def of(cls, folder: Path, trajectories: Sequence[FloatArray], *options: Any) -> KeptFits:
+    def of(cls, folder: Path, trajectories: Sequence[Any], *options: Any) -> KeptFits:
         """Folder of the comparison with these data and options, made if it is not there."""
         digest = hashlib.sha256(repr((options, [x.shape for x in trajectories])).encode())
         for x in trajectories:
-            digest.update(np.ascontiguousarray(x).tobytes())
+            for frames in double_blocks(x):
+                digest.update(np.ascontiguousarray(frames).tobytes())
         folder.mkdir(parents=True, exist_ok=True)
         return cls(folder, digest.hexdigest())
 
-    def found(self, name: str, estimator: StateEstimator, run: int) -> Fit | None:
+    def found(self, task: Task) -> Fit | None:
         """Fit that was finished before, None if it was not."""
-        text, model = self._paths(name, run)
+        text, model = self._paths(task)
         if not text.exists():
             return None
         try:
             kept = json.loads(text.read_text(encoding="utf-8"))
-            of_this = kept["comparison"] == self.comparison and kept["estimator"] == repr(estimator.get_params())
+            of_this = kept["comparison"] == self.comparison and kept["estimator"] == repr(task.estimator.get_params())
             judged = {
                 held_out: Judgement(float(quality), np.array(timescales, dtype=np.float64))
                 for held_out, (quality, timescales) in kept["judgements"].items()
@@ -68,14 +68,14 @@ class KeptFits:
             )
         return fit
 
-    def keep(self, name: str, estimator: StateEstimator, run: int, fit: Fit) -> None:
+    def keep(self, task: Task, fit: Fit) -> None:
         """Write the model and then, when that is safe, the text that says so."""
-        text, model = self._paths(name, run)
+        text, model = self._paths(task)
         if fit.model is not None:
             fit.model.save(model)
         kept = {
             "comparison": self.comparison,
-            "estimator": repr(estimator.get_params()),
+            "estimator": repr(task.estimator.get_params()),
             "seconds": fit.seconds,
             "error": fit.error,
             "judgements": {
@@ -86,19 +86,27 @@ class KeptFits:
         with writing(text, "a checkpoint") as partial:
             partial.write_text(json.dumps(kept, indent=1), encoding="utf-8")
 
-    def _paths(self, name: str, run: int) -> tuple[Path, Path]:
-        stem = f"{re.sub(r'[^A-Za-z0-9+-]', '_', name)}_{run}"
+    def _paths(self, task: Task) -> tuple[Path, Path]:
+        stem = f"{re.sub(r'[^A-Za-z0-9+-]', '_', task.name)}_{task.run}"
         return self.folder / f"{stem}.json", self.folder / f"{stem}.m3c"
 
 
-def found_or_fitted(
-    name: str, estimator: StateEstimator, split: Split, lagtime: int, seed: tuple[int, int], kept: KeptFits | None
-) -> Fit:
+def fit_all(tasks: Sequence[Task], lagtime: int, n_jobs: int | None, kept: KeptFits | None) -> Iterator[Fit]:
+    """Return what comes of the tasks, in their order and as they end; they are spread over processes."""
+    from joblib import Parallel, delayed
+
+    with deaf_workers():
+        results: Iterator[Fit] = Parallel(n_jobs=-1 if n_jobs is None else n_jobs, return_as="generator")(
+            delayed(found_or_fitted)(task, lagtime, kept) for task in tasks
+        )
+    return results
+
+
+def found_or_fitted(task: Task, lagtime: int, kept: KeptFits | None) -> Fit:
     """Fit and judge an estimator unless that was done before."""
-    if kept is None:
-        return fit_and_judge(name, estimator, split, lagtime, seed)
-    found = kept.found(name, estimator, seed[1])
+    found = None if kept is None else kept.found(task)
     if found is None:
-        found = fit_and_judge(name, estimator, split, lagtime, seed)
-        kept.keep(name, estimator, seed[1], found)
+        found = fit_and_judge(task, lagtime)
+        if kept is not None:
+            kept.keep(task, found)
     return found

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-from zlib import crc32
 
 import numpy as np
 
@@ -32,6 +31,28 @@ class Judgement(NamedTuple):
 
     metastability: float
     timescales: FloatArray
+
+
+class Task(NamedTuple):
+    """What is to be fitted to what, and judged by what.
+
+    Attributes
+    ----------
+    name : str
+        Of the method.
+    run : int
+        Number of this fit among those of the method.
+    estimator : StateEstimator
+    split : Split
+    seed : tuple of int
+        Of the random numbers.
+    """
+
+    name: str
+    run: int
+    estimator: StateEstimator
+    split: Split
+    seed: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -103,10 +124,10 @@ def usable_numbers(n_microstates: Any, n_states: int, n_frames: int) -> tuple[li
     return kept, message if dropped else ""
 
 
-def fit_and_judge(name: str, estimator: StateEstimator, split: Split, lagtime: int, seed: tuple[int, int]) -> Fit:
+def fit_and_judge(task: Task, lagtime: int) -> Fit:
     """Fit a fresh copy of an estimator, with a stream of random numbers of its own, and judge it on test data."""
-    settings = estimator.get_params()
-    own = type(estimator)(**{**settings, "random_state": np.random.default_rng([*seed, crc32(name.encode())])})
+    settings, split = task.estimator.get_params(), task.split
+    own = type(task.estimator)(**{**settings, "random_state": np.random.default_rng(task.seed)})
     began = time.perf_counter()
     with warnings.catch_warnings():
         # They are on the models and in the results; told once, in the table.
@@ -120,7 +141,7 @@ def fit_and_judge(name: str, estimator: StateEstimator, split: Split, lagtime: i
             return Fit(None, time.perf_counter() - began, dict.fromkeys(split.tests, unknown), str(error))
 
 
-def judge(model: StateModel, test: list[FloatArray], lagtime: int) -> Judgement:
+def judge(model: StateModel, test: Any, lagtime: int) -> Judgement:
     """Q and implied timescales of test trajectories under a model."""
     dtrajs = model.transform(test)
     quality = metastability(dtrajs, lagtime, model.n_states)

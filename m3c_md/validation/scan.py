@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from deeptime.util.callbacks import ProgressCallback
@@ -23,9 +22,9 @@ from m3c_md.exceptions import (
     M3CWarning,
     ModelFileError,
     ShortTrajectoryWarning,
-    SolverError,
 )
 from m3c_md.inputs.coordinates import check_coordinates
+from m3c_md.inputs.dataset import Dataset
 from m3c_md.inputs.settings import (
     as_list,
     check_integer,
@@ -35,13 +34,11 @@ from m3c_md.inputs.settings import (
     check_random_state,
     check_string,
 )
-from m3c_md.inputs.trajectories import as_trajectories, column_names
-from m3c_md.validation.kept_fits import KeptFits
-from m3c_md.validation.methods import Fit, least_entered
-from m3c_md.validation.splits import long_trajectories
+from m3c_md.validation.kept_fits import KeptFits, fit_all
+from m3c_md.validation.methods import Fit, Task, least_entered
+from m3c_md.validation.splits import Split, long_trajectories
 from m3c_md.validation.timescales import implied_timescales
 from m3c_md.validation.transitions import metastability
-from m3c_md.workers import deaf_workers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,13 +51,6 @@ HELD_RESAMPLES = 2
 STABLE = 0.8
 # Fewer trajectories than this are cut into at least as many pieces before they are resampled.
 N_PIECES = 10
-
-
-class Trial(NamedTuple):
-    """M3C for one number of states on one (re)sample of the trajectories: the model, or why there is none."""
-
-    model: M3CModel | None
-    error: str
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -128,6 +118,7 @@ def scan_states(
     Parameters
     ----------
     trajs : array (n_frames, n_columns) or list of them
+        Memory maps stay where they are, and many frames are read a slice at a time; all else is read once.
     n_states : int or iterable of int
         Numbers of states to try.
     lagtime : int
@@ -173,64 +164,62 @@ def scan_states(
     check_progress(progress)
 
     check_coordinates(trajs)
-    data, too_short = long_trajectories(as_trajectories(trajs), lagtime)
+    data, too_short = long_trajectories(Dataset.of(trajs).shared(), lagtime)
     if too_short:
         warnings.warn(too_short, ShortTrajectoryWarning, stacklevel=2)
     samples = _samples(data, lagtime, n_resamples, np.random.default_rng(seed))
-    kept = None if folder is None else KeptFits.of(folder, data, "scan", lagtime, seed)
+    kept = None if folder is None else KeptFits.of(folder, data.trajectories, "scan", lagtime, seed)
     with ProgressCallback(progress, "scan", len(numbers) * (1 + n_resamples)) as bar:
-        trials = _fit_all(data, samples, [M3C(number, lagtime) for number in numbers], seed, jobs, bar, kept)
-    models = {number: trial.model for number in numbers if (trial := trials[number][0]).model is not None}
+        fits = _fits_by_number(data, samples, [M3C(number, lagtime) for number in numbers], seed, jobs, bar, kept)
+    models = {number: whole.model for number, (whole, *_) in fits.items() if isinstance(whole.model, M3CModel)}
     if not models:
         raise DegenerateSolutionError(
-            "M3C failed for every number of states: " + "; ".join(f"{n}: {trials[n][0].error}" for n in numbers)
+            "M3C failed for every number of states: " + "; ".join(f"{n}: {fits[n][0].error}" for n in numbers)
         )
-    for model in models.values():
-        model.columns = column_names(trajs)
-    table = _table(data, trials, lagtime, time_step, time_unit)
+    table = _table(data, fits, lagtime, time_step, time_unit)
     suggestion, reason = suggest(table, lagtime * time_step, time_unit)
     return StateScan(table, models, suggestion, reason, lagtime, time_step, time_unit)
 
 
-def _samples(
-    data: list[FloatArray], lagtime: int, n_resamples: int, rng: np.random.Generator
-) -> list[list[FloatArray]]:
+def _samples(data: Dataset, lagtime: int, n_resamples: int, rng: np.random.Generator) -> list[Dataset]:
     """Draw trajectories with replacement, or pieces of them if they are fewer than ten."""
     # Of two trajectories every second draw would be the two again.
-    wanted = -(-N_PIECES // len(data))
-    pieces = [part for x in data for part in np.array_split(x, max(1, min(wanted, len(x) // (2 * lagtime + 2))))]
-    draws = rng.integers(len(pieces), size=(n_resamples, len(pieces)))
-    return [[pieces[i] for i in draw] for draw in draws]
+    wanted = -(-N_PIECES // len(data.lengths))
+    pieces = data.cut([_equal_parts(n, max(1, min(wanted, n // (2 * lagtime + 2)))) for n in data.lengths])
+    n_pieces = len(pieces.lengths)
+    return [pieces.chosen(draw) for draw in rng.integers(n_pieces, size=(n_resamples, n_pieces))]
 
 
-def _fit_all(
-    data: list[FloatArray],
-    samples: list[list[FloatArray]],
+def _equal_parts(n_frames: int, n_parts: int) -> list[int]:
+    """Where to cut frames into parts whose lengths differ by one at most, the longer ones first."""
+    size, longer = divmod(n_frames, n_parts)
+    return [i * size + min(i, longer) for i in range(1, n_parts)]
+
+
+def _fits_by_number(
+    data: Dataset,
+    samples: list[Dataset],
     estimators: list[M3C],
     seed: int,
     n_jobs: int | None,
     bar: Any,
     kept: KeptFits | None,
-) -> dict[int, list[Trial]]:
+) -> dict[int, list[Fit]]:
     """Fit the data and then, where that gave a model, the samples; for every number of states."""
-    from joblib import Parallel, delayed
+    fits: dict[int, list[Fit]] = {estimator.n_states: [] for estimator in estimators}
 
-    trials: dict[int, list[Trial]] = {estimator.n_states: [] for estimator in estimators}
-
-    def run(tasks: list[tuple[M3C, list[FloatArray], int]]) -> None:
-        with deaf_workers():
-            results = Parallel(n_jobs=-1 if n_jobs is None else n_jobs, return_as="generator")(
-                delayed(_found_or_fitted)(estimator, some, (seed, estimator.n_states, i), kept)
-                for estimator, some, i in tasks
-            )
-        for (estimator, _, _), trial in zip(tasks, results, strict=True):
-            trials[estimator.n_states].append(trial)
+    def run(some: list[tuple[M3C, Dataset, int]]) -> None:
+        tasks = [_task(estimator, sample, i, seed) for estimator, sample, i in some]
+        results = fit_all(tasks, estimators[0].lagtime, n_jobs, kept)
+        for (estimator, _, _), task, fit in zip(some, tasks, results, strict=True):
+            _check_kind(task, fit)
+            fits[estimator.n_states].append(fit)
             bar()
 
     run([(estimator, data, 0) for estimator in estimators])
-    again: list[tuple[M3C, list[FloatArray], int]] = []
+    again: list[tuple[M3C, Dataset, int]] = []
     for estimator in estimators:
-        model = trials[estimator.n_states][0].model
+        model: Any = fits[estimator.n_states][0].model
         if model is None:  # nothing that could come back
             bar(len(samples))
             continue
@@ -240,42 +229,27 @@ def _fit_all(
         again += [(fixed, sample, i + 1) for i, sample in enumerate(some)]
         bar(len(samples) - len(some))
     run(again)
-    return trials
+    return fits
 
 
-def _found_or_fitted(
-    estimator: M3C, sample: list[FloatArray], seed: tuple[int, int, int], kept: KeptFits | None
-) -> Trial:
-    """Fit an estimator unless that was done before; the number of states and of the sample name the fit."""
-    name, run = f"{seed[1]} states", seed[2]
-    found = None if kept is None else kept.found(name, estimator, run)
-    if found is not None:
-        if not isinstance(found.model, M3CModel | None):
-            raise ModelFileError(f"the model of {name} in the checkpoint is a {type(found.model).__name__}; remove it")
-        return Trial(found.model, found.error)
-    began = time.perf_counter()
-    trial = _fit(estimator, sample, seed)
-    if kept is not None:
-        kept.keep(name, estimator, run, Fit(trial.model, time.perf_counter() - began, {}, trial.error))
-    return trial
+def _task(estimator: M3C, sample: Dataset, run: int, seed: int) -> Task:
+    """Fit of one number of states to the data (run 0) or to a sample of them."""
+    n_states = estimator.n_states
+    return Task(f"{n_states} states", run, estimator, Split(sample, {}), (seed, n_states, run))
 
 
-def _fit(estimator: M3C, sample: list[FloatArray], seed: tuple[int, ...]) -> Trial:
-    own = M3C(**{**estimator.get_params(), "random_state": np.random.default_rng(seed)})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", M3CWarning)  # they are on the model, and in the table
-        try:
-            return Trial(own.fit_fetch(sample), "")
-        except (InputError, DegenerateSolutionError, SolverError) as error:
-            return Trial(None, str(error))
+def _check_kind(task: Task, fit: Fit) -> None:
+    """Refuse models of other methods, which a checkpoint may hold."""
+    if not isinstance(fit.model, M3CModel | None):
+        raise ModelFileError(f"the model of {task.name} in the checkpoint is a {type(fit.model).__name__}; remove it")
 
 
-def _table(data: list[FloatArray], trials: dict[int, list[Trial]], lagtime: int, dt: float, unit: str) -> pd.DataFrame:
+def _table(data: Dataset, fits: dict[int, list[Fit]], lagtime: int, dt: float, unit: str) -> pd.DataFrame:
     import pandas as pd
 
-    most = max(trials)
+    most = max(fits)
     rows = []
-    for number, (whole, *resampled) in trials.items():
+    for number, (whole, *resampled) in fits.items():
         row: dict[str, Any] = {"n_states": number, "Q": np.nan}
         row |= {f"t{i} / {unit}": np.nan for i in range(2, most + 1)}
         row |= {"stability": np.nan, "least stability": np.nan, "populations": []}
@@ -287,7 +261,7 @@ def _table(data: list[FloatArray], trials: dict[int, list[Trial]], lagtime: int,
             row |= {"stability": agreements.mean(), "least stability": agreements.min()}
             row["populations"] = whole.model.populations.round(4).tolist()
             row["entered"] = least_entered(whole.model)
-            lost = [trial.error for trial in resampled if trial.model is None]
+            lost = [fit.error for fit in resampled if fit.model is None]
             failed = (
                 [f"{len(lost)} of {len(resampled)} fits to resampled trajectories failed: {lost[0]}"] if lost else []
             )
@@ -305,13 +279,13 @@ def _kinetics(dtrajs: list[StateArray], n_states: int, lagtime: int, dt: float, 
     return {"Q": quality, **values}
 
 
-def _agreements(labels: StateArray, data: list[FloatArray], resampled: list[Trial]) -> FloatArray:
+def _agreements(labels: StateArray, data: Dataset, resampled: list[Fit]) -> FloatArray:
     """Adjusted Rand index of every resampled model with the labels; a fit that failed counts as zero."""
     from sklearn.metrics import adjusted_rand_score
 
     values = [
-        0.0 if trial.model is None else adjusted_rand_score(labels, np.concatenate(trial.model.transform(data)))
-        for trial in resampled
+        0.0 if fit.model is None else adjusted_rand_score(labels, np.concatenate(fit.model.transform(data)))
+        for fit in resampled
     ]
     return np.array(values)
 

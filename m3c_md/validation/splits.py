@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import InputError
-from m3c_md.inputs.trajectories import long_enough
+from m3c_md.inputs.dataset import Dataset, double_blocks
 
 HashArray = NDArray[np.uint64]
 BoolArray = NDArray[np.bool_]
@@ -24,25 +23,20 @@ SHORT_RUN, LONG_RUN = 2, 7
 class Split(NamedTuple):
     """Trajectories to fit to, and groups of others to judge by, each with a name."""
 
-    train: list[FloatArray]
-    tests: dict[str, list[FloatArray]]
+    train: Dataset
+    tests: dict[str, Dataset]
 
 
-def long_trajectories(trajectories: Sequence[FloatArray], lagtime: int, what: str = "") -> tuple[list[FloatArray], str]:
+def long_trajectories(data: Dataset, lagtime: int, kind: str = "") -> tuple[Dataset, str]:
     """Trajectories that have a transition pair, and a message on the others.
 
     Examples
     --------
-    >>> long_trajectories([np.zeros((2, 1)), np.zeros((9, 1))], 5)[1]
+    >>> long_trajectories(Dataset.of([np.zeros((2, 1)), np.zeros((9, 1))]), 5)[1]
     '1 of 2 trajectories have no more than lagtime=5 frames: left out, and the others are numbered without them'
     """
-    kept = long_enough(trajectories, lagtime)
-    n_short = len(trajectories) - len(kept)
-    message = (
-        f"{n_short} of {len(trajectories)} {what}trajectories have no more than lagtime={lagtime} frames: left out, "
-        "and the others are numbered without them"
-    )
-    return kept, message if n_short else ""
+    short = data.too_short(lagtime, kind)
+    return data.long(lagtime), f"{short}: left out, and the others are numbered without them" if short else ""
 
 
 class Overlap(NamedTuple):
@@ -53,52 +47,55 @@ class Overlap(NamedTuple):
     frame: int
 
 
-def groups(trajectories: Sequence[FloatArray], what: str = "trajectory") -> dict[str, list[int]]:
-    """Trajectories one by one, or in five groups if there are more, as indices by name.
+def groups(data: Dataset, what: str = "trajectory") -> dict[str, Dataset]:
+    """Trajectories one by one, or in five groups if there are more, by name.
 
     Examples
     --------
-    >>> groups([np.zeros(3)] * 6)["trajectory 0, 5"]
-    [0, 5]
+    >>> groups(Dataset.of([np.zeros(n) for n in (3, 4, 5, 6, 7, 8)]))["trajectory 0, 5"].lengths
+    [3, 8]
     """
-    n = len(trajectories)
+    return {f"{what} {', '.join(map(str, group))}": data.chosen(group) for group in _members(len(data.lengths))}
+
+
+def _members(n: int) -> list[list[int]]:
     step = min(n, MAX_SPLITS)
     # Every fifth, not neighbours: runs from one start often stand next to each other.
-    members = [list(range(group, n, step)) for group in range(step)]
-    return {f"{what} {', '.join(map(str, group))}": group for group in members}
+    return [list(range(group, n, step)) for group in range(step)]
 
 
-def hold_out(trajectories: Sequence[FloatArray], lagtime: int) -> list[Split]:
+def hold_out(data: Dataset, lagtime: int) -> list[Split]:
     """Hold out one trajectory at a time, groups of them if there are more than five, halves of a single one.
 
     Examples
     --------
     >>> x = np.arange(8.0)[:, None]
-    >>> [list(split.tests) for split in hold_out([x, x, x], lagtime=1)]
+    >>> [list(split.tests) for split in hold_out(Dataset.of([x, x, x]), lagtime=1)]
     [['trajectory 0'], ['trajectory 1'], ['trajectory 2']]
-    >>> [len(split.train[0]) for split in hold_out([x], lagtime=1)]
-    [4, 4]
+    >>> [split.train.lengths for split in hold_out(Dataset.of(x), lagtime=1)]
+    [[4], [4]]
     """
-    if len(trajectories) == 1:
-        return _halves(trajectories[0], lagtime)
-    return [
-        Split([x for i, x in enumerate(trajectories) if i not in held], {name: [trajectories[i] for i in held]})
-        for name, held in groups(trajectories).items()
-    ]
+    n = len(data.lengths)
+    if n == 1:
+        return _halves(data, lagtime)
+    trains = [data.chosen([i for i in range(n) if i not in held]) for held in _members(n)]
+    return [Split(train, {name: test}) for train, (name, test) in zip(trains, groups(data).items(), strict=True)]
 
 
-def _halves(trajectory: FloatArray, lagtime: int) -> list[Split]:
-    middle = len(trajectory) // 2
+def _halves(data: Dataset, lagtime: int) -> list[Split]:
+    """Halves of a single trajectory, each judged by the other."""
+    middle = data.n_frames // 2
     if middle <= lagtime:
         raise InputError(
-            f"a single trajectory of {len(trajectory)} frames has no halves of more than lagtime={lagtime} frames; "
+            f"a single trajectory of {data.n_frames} frames has no halves of more than lagtime={lagtime} frames; "
             "give a longer one, several, or test="
         )
-    first, second = [trajectory[:middle]], [trajectory[middle:]]
+    halves = data.cut([[middle]])
+    first, second = halves.chosen([0]), halves.chosen([1])
     return [Split(first, {"second half": second}), Split(second, {"first half": first})]
 
 
-def check_disjoint(train: Sequence[FloatArray], test: Sequence[FloatArray]) -> None:
+def check_disjoint(train: Sequence[Any], test: Sequence[Any]) -> None:
     """Refuse test trajectories that share frames with the training data; see `find_overlap` for what is found."""
     found = find_overlap([*train, *test], [0] * len(train) + [1] * len(test))
     if found is not None:
@@ -109,7 +106,7 @@ def check_disjoint(train: Sequence[FloatArray], test: Sequence[FloatArray]) -> N
         )
 
 
-def check_repeated(trajectories: Sequence[FloatArray]) -> None:
+def check_repeated(trajectories: Sequence[Any]) -> None:
     """Refuse trajectories that share frames: held out, one of them could not judge a fit to the other."""
     found = find_overlap(trajectories, range(len(trajectories)))
     if found is not None:
@@ -120,7 +117,7 @@ def check_repeated(trajectories: Sequence[FloatArray]) -> None:
         )
 
 
-def find_overlap(trajectories: Sequence[FloatArray], groups: Sequence[int]) -> Overlap | None:
+def find_overlap(trajectories: Sequence[Any], groups: Sequence[int]) -> Overlap | None:
     """First trajectory that shares a run of frames with an earlier one of another group.
 
     Frames are compared to the last bit, so rounded copies are not found. A run of 4 frames is enough if each occurs
@@ -168,13 +165,15 @@ def _shared_run(
     return Overlap(int(one), int(other), int(later[best] - np.searchsorted(owner, other)))
 
 
-def _fingerprints(trajectory: FloatArray) -> HashArray:
+def _fingerprints(trajectory: Any) -> HashArray:
     """One number for every frame: equal for equal frames, and else by chance of 1 in 10^19 only."""
-    columns = np.ascontiguousarray(trajectory.T + 0.0).view(np.uint64)  # + 0.0: minus zero is equal to zero
-    total = np.zeros(len(trajectory), dtype=np.uint64)
-    for column in columns:
-        total = _mixed(total, column)
-    return total
+    totals = []
+    for frames in double_blocks(trajectory):
+        total = np.zeros(len(frames), dtype=np.uint64)
+        for column in np.ascontiguousarray(frames.T + 0.0).view(np.uint64):  # + 0.0: minus zero is equal to zero
+            total = _mixed(total, column)
+        totals.append(total)
+    return np.concatenate(totals)
 
 
 def _mixed(first: HashArray, second: HashArray) -> HashArray:

@@ -173,7 +173,7 @@ def implied_timescales(
     check_integer("n_samples", n_samples, 2, MOST_SAMPLES)
     check_progress(progress)
     time_step, time_unit, rng = check_positive("dt", dt), check_string("unit", unit), check_random_state(random_state)
-    lags, notes = usable_lagtimes(trajectories, _asked_for(lagtimes, trajectories, n))
+    lags, notes = usable_lagtimes(longest_of(trajectories), _asked_for(lagtimes, trajectories, n))
     notes += short_trajectory_notes(trajectories, lags)
     method = choose_confidence(confidence, trajectories, lags[-1])
     estimates = []
@@ -196,15 +196,14 @@ def implied_timescales(
     )
 
 
-def usable_lagtimes(trajectories: Sequence[StateArray], lagtimes: Sequence[int]) -> tuple[list[int], list[Note]]:
+def usable_lagtimes(longest: int, lagtimes: Sequence[int]) -> tuple[list[int], list[Note]]:
     """Lag times shorter than the longest trajectory, and a note on the others; there must be one.
 
     Examples
     --------
-    >>> usable_lagtimes([np.array([0, 1, 0])], [1, 2])
+    >>> usable_lagtimes(3, [1, 2])
     ([1, 2], [])
     """
-    longest = longest_of(trajectories)
     too_long = [lag for lag in lagtimes if lag >= longest]
     if len(too_long) == len(lagtimes):
         raise InputError(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from m3c_md.exceptions import InputError, M3CWarning, ShortTrajectoryWarning, UnvisitedStateWarning
+from m3c_md.inputs.lengths import check_longest
 from m3c_md.inputs.settings import check_integer
 from m3c_md.inputs.state_trajectories import as_state_trajectories
 
@@ -177,11 +178,7 @@ def named(noun: str, values: Iterable[object], most: int = 8) -> str:
 def _checked(dtrajs: Any, lagtime: Any, n_states: int | None) -> tuple[list[StateArray], int, int]:
     trajectories = as_state_trajectories(dtrajs, n_states)
     lag = check_integer("lagtime", lagtime, 1)
-    if longest_of(trajectories) <= lag:
-        raise InputError(
-            f"lagtime={lag} needs trajectories of at least {lag + 1} frames, but the longest has "
-            f"{longest_of(trajectories)}; choose a shorter lag time or give longer trajectories"
-        )
+    check_longest([len(x) for x in trajectories], lag)
     return trajectories, number_of_states(trajectories, n_states), lag
 
 

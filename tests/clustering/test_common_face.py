@@ -20,10 +20,10 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from m3c_md import M3C, MMC, KMedoids, PCCAPlus
-from m3c_md.clustering import state_model as face_module
 from m3c_md.clustering.state_estimator import StateEstimator
 from m3c_md.clustering.state_model import StateModel
 from m3c_md.exceptions import InputError, ShortTrajectoryWarning
+from m3c_md.inputs import dataset as dataset_module
 from m3c_md.matching import agreement
 from tests.conftest import Wells, hidden_markov_wells, other_warnings, quick
 
@@ -352,7 +352,7 @@ class TestScores:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         expected = {method: getattr(models[name], method)(new_frames) for method in METHODS}
-        monkeypatch.setattr(face_module, "FRAMES_AT_ONCE", batch)
+        monkeypatch.setattr(dataset_module, "FRAMES_AT_ONCE", batch)
         for method, whole in expected.items():
             result = getattr(models[name], method)(new_frames)
             assert result.dtype == whole.dtype

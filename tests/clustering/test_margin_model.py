@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from m3c_md import M3CModel
-from m3c_md.clustering import state_model as face_module
+from m3c_md.inputs import dataset as dataset_module
 from tests.conftest import Wells
 
 
@@ -91,7 +91,7 @@ class TestInvariance:
         self, method: str, batch: int, model: M3CModel, frames: np.ndarray, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         expected = getattr(model, method)(frames)
-        monkeypatch.setattr(face_module, "FRAMES_AT_ONCE", batch)
+        monkeypatch.setattr(dataset_module, "FRAMES_AT_ONCE", batch)
         result = getattr(model, method)(frames)
         assert result.dtype == expected.dtype
         assert result == pytest.approx(expected, abs=1e-12)

@@ -204,7 +204,7 @@ class TestSource:
         bad[0][2050] = np.inf
         bad[1][[13, 700], 1] = np.nan
         with pytest.raises(InputError, match="trajectory 0 holds inf at frame 2050, column 0; remove or repair"):
-            sample_windows(spread(client, kind(bad), 1), np.arange(5), 1, np.zeros(5, int))
+            sample_windows(spread(client, kind(bad), 1), np.arange(5))
 
     def test_other_errors_come_as_they_are_and_leave_nothing_behind(self, client, trajectories):
         with pytest.raises(ZeroDivisionError, match="division") as caught:

@@ -61,7 +61,7 @@ class TestSource:
         bad = [x.copy() for x in trajectories]
         bad[0][2050] = np.inf
         with pytest.raises(InputError, match="trajectory 0 holds inf at frame 2050, column 0; remove or repair"):
-            sample_windows(spread(client, kind(bad), 1), np.arange(5), 1, np.zeros(5, int))
+            sample_windows(spread(client, kind(bad), 1), np.arange(5))
 
 
 @pytest.mark.usefixtures("streamed")

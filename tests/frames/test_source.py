@@ -67,10 +67,11 @@ def test_blocks_hold_every_window_once_in_order(lengths, lagtime, n_slices, size
 def test_a_sample_is_the_chosen_windows():
     source = LocalSource(numbered([20, 3, 15]), lagtime=2)
     chosen = np.array([0, 1, 6, 7, 17, 18, 30])
-    sample = sample_windows(source, chosen, 5, source.parts(chosen))
+    sample = sample_windows(source, chosen)
     whole = windows_of_trajectories(source.trajectories, 2)
     np.testing.assert_array_equal(sample.frames[:, 0][sample.windows], whole.frames[:, 0][whole.windows[:, chosen]])
-    assert sample.horizon == 5
+    assert sample.horizon == whole.horizon == 7
+    np.testing.assert_array_equal(sample.parts, whole.parts[chosen])
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -79,7 +80,7 @@ def test_a_frame_that_is_no_number_is_named():
     trajectories[2][13] = np.nan
     source = LocalSource(trajectories, lagtime=4)
     with pytest.raises(InputError, match="trajectory 2 holds nan at frame 13, column 0; remove or repair"):
-        sample_windows(source, np.arange(5), 1, np.zeros(5, int))
+        sample_windows(source, np.arange(5))
 
 
 def test_trajectories_without_a_window_do_not_count():

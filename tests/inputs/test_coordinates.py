@@ -40,7 +40,7 @@ COORDINATES = {
     "two columns": np.column_stack([MICRO, MICRO]),
     "truth values": MICRO[:, None] > 100,
     "list of floats": [[0.0], [1.0], [1.0]],
-    # What is no data at all is refused by `as_trajectories`.
+    # What is no data at all is refused by `Dataset.of`.
     "nothing": None,
     "text": "run1.npy",
     "no trajectory": [],

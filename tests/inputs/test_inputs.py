@@ -15,12 +15,9 @@ from m3c_md.exceptions import InputError
 from m3c_md.inputs.settings import as_list, check_choice, check_integer, check_positive, check_string
 from m3c_md.inputs.state_trajectories import as_state_trajectories
 from m3c_md.inputs.trajectories import (
-    as_frame_arrays,
     as_time_lagged_pair,
-    as_trajectories,
     as_trajectory,
     is_list_of_arrays,
-    long_enough,
 )
 
 few_examples = settings(deadline=None, max_examples=30, derandomize=True)
@@ -69,21 +66,6 @@ class TestAsTrajectory:
     def test_infinities_that_cancel_are_found(self) -> None:
         with pytest.raises(InputError, match="frame 0, column 0"):
             as_trajectory(np.array([[np.inf, -np.inf]]))
-
-
-class TestAsTrajectories:
-    def test_one_array_is_a_list_of_one(self) -> None:
-        x = np.zeros((3, 2))
-        (only,) = as_trajectories(x)
-        assert only is x
-
-    def test_trajectories_may_differ_in_length_and_kind(self) -> None:
-        result = as_trajectories([np.zeros((3, 2)), [[1, 2]], pd.DataFrame(np.ones((2, 2)))])
-        assert [len(x) for x in result] == [3, 1, 2]
-
-    def test_columns_are_compared_with_those_of_the_model(self) -> None:
-        with pytest.raises(InputError, match=r"trajectory 1 has 3 columns, but the model was fitted to 2; featurise"):
-            as_trajectories([np.zeros((3, 2)), np.zeros((3, 3))], n_columns=2)
 
 
 @pytest.mark.parametrize(
@@ -193,17 +175,6 @@ class TestTimeLaggedPair:
             as_time_lagged_pair((np.zeros(2), [0.0, np.nan]))
 
 
-class TestLongEnough:
-    def test_short_ones_are_left_out(self) -> None:
-        x = [np.zeros((n, 1)) for n in (3, 6, 5, 9)]
-        assert [len(k) for k in long_enough(x, 5)] == [6, 9]
-        assert long_enough(x, 2) == x
-
-    def test_one_must_remain(self) -> None:
-        with pytest.raises(InputError, match=r"lagtime=7 .* at least 8 frames, but the longest has 7; .*shorter"):
-            long_enough([np.zeros((7, 1)), np.zeros((2, 1))], 7)
-
-
 class TestParameters:
     @pytest.mark.parametrize("value", [2, np.int64(2), np.uint8(2)])
     def test_whole_numbers(self, value: Any) -> None:
@@ -244,52 +215,3 @@ class TestParameters:
         assert as_list("n", None) == [None]
         with pytest.raises(InputError, match="n='23' must be a number or several"):
             as_list("n", "23")
-
-
-class TestFrameArrays:
-    def test_arrays_are_taken_as_they_are(self, tmp_path):
-        np.save(tmp_path / "x.npy", np.zeros((4, 2), dtype=np.float32))
-        mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-        integers = np.arange(6).reshape(3, 2)
-        given = [mapped, integers]
-        assert all(ours is theirs for ours, theirs in zip(as_frame_arrays(given), given, strict=True))
-        assert as_frame_arrays(mapped)[0] is mapped
-
-    def test_nothing_is_read(self):
-        class Unreadable:
-            shape, dtype = (10**9, 3), np.dtype("float32")
-
-            def __getitem__(self, key):
-                raise AssertionError("read")
-
-            def __len__(self):
-                return self.shape[0]
-
-        assert len(as_frame_arrays([Unreadable()])) == 1
-
-    @pytest.mark.parametrize(
-        ("data", "message"),
-        [
-            (np.zeros((2, 2, 2)), "shape"),
-            (np.zeros((0, 2)), "nothing in it"),
-            (np.array(["a", "b"]), "dtype"),
-            ([np.zeros((3, 2)), np.zeros((3, 1))], "trajectory 1 has 1 columns, but trajectory 0 has 2"),
-            ([], "empty list"),
-            (None, "None"),
-            ("file.xtc", "file.xtc"),
-            (np.ma.masked_array([1.0, 2.0]), "masked"),
-        ],
-    )
-    def test_what_cannot_be_used_is_named(self, data, message):
-        with pytest.raises(InputError, match=message):
-            as_frame_arrays(data)
-
-    def test_lists_and_tables_become_arrays(self):
-        table = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
-        assert as_frame_arrays(table)[0].shape == (2, 2)
-        assert as_frame_arrays([[0.0, 1.0], [2.0, 3.0]])[0].shape == (2, 2)
-        assert as_frame_arrays([1.0, 2.0])[0].shape == (2, 1)
-
-    def test_columns_of_a_model(self):
-        with pytest.raises(InputError, match="the model was fitted to 3"):
-            as_frame_arrays([np.zeros((3, 2))], 3)

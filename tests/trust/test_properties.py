@@ -17,9 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from m3c_md import M3C, MMC, KMedoids, PCCAPlus, compare, load_model, scan_states
-from m3c_md.clustering import state_model as face
 from m3c_md.clustering.state_model import StateModel
 from m3c_md.exceptions import DegenerateSolutionError, M3CWarning
+from m3c_md.inputs import dataset
 from m3c_md.matching import agreement
 from m3c_md.optimize.feature_map import FourierMap, draw_fourier_map
 from m3c_md.systems import MODEL_I, simulate
@@ -87,7 +87,7 @@ class TestFramesAreFrames:
         cuts = sorted(data.draw(st.sets(st.integers(1, max(n_frames - 1, 1)), max_size=5)) - {n_frames})
         whole = {method: getattr(model, method)(x) for method in METHODS}
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(face, "FRAMES_AT_ONCE", batch)
+            patch.setattr(dataset, "FRAMES_AT_ONCE", batch)
             for method in METHODS:
                 parts = getattr(model, method)(np.split(x, cuts))
                 assert [len(part) for part in parts] == np.diff([0, *cuts, n_frames]).tolist()

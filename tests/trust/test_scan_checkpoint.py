@@ -16,7 +16,9 @@ import pytest
 from m3c_md import KMedoids, scan_states
 from m3c_md.cli import main
 from m3c_md.exceptions import FewVisitsWarning, InputError, ModelFileError, SolverError
+from m3c_md.validation import kept_fits
 from m3c_md.validation import scan as scan_module
+from m3c_md.validation.methods import Task
 from m3c_md.validation.scan import StateScan
 from tests.conftest import hidden_markov_wells
 from tests.trust import refused
@@ -55,15 +57,15 @@ class Stopped(BaseException):
 def test_finished_fits_are_not_done_again(
     trajs: Trajectories, expected: StateScan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original, done = scan_module._fit, []
+    original, done = kept_fits.fit_and_judge, []
 
-    def fit(*arguments: Any) -> Any:
+    def fit(task: Task, lagtime: int) -> Any:
         if len(done) == limit:
             raise Stopped
-        done.append(arguments[-1])
-        return original(*arguments)
+        done.append((task.name, task.run))
+        return original(task, lagtime)
 
-    monkeypatch.setattr(scan_module, "_fit", fit)
+    monkeypatch.setattr(kept_fits, "fit_and_judge", fit)
     for limit in range(6):
         with pytest.raises(Stopped):
             scan(trajs, checkpoint=tmp_path / "fits")
@@ -83,7 +85,7 @@ def test_failures_are_kept_as_well(trajs: Trajectories, tmp_path: Path, monkeypa
     original = scan_module.M3C.fit_fetch
     monkeypatch.setattr(scan_module.M3C, "fit_fetch", fails)
     first = scan(trajs, checkpoint=tmp_path)
-    monkeypatch.setattr(scan_module, "_fit", lambda *_: pytest.fail("fitted again"))
+    monkeypatch.setattr(kept_fits, "fit_and_judge", lambda *_: pytest.fail("fitted again"))
     again = scan(trajs, checkpoint=tmp_path)
     assert again.table.equals(first.table)
     assert again.table.loc[3, "warnings"] == "no luck with three; use two"
@@ -145,7 +147,7 @@ def test_command(trajs: Trajectories, tmp_path: Path, monkeypatch: pytest.Monkey
     np.save(tmp_path / "x.npy", trajs[0])
     given = ["scan", str(tmp_path / "x.npy"), "--states", "2", "--jobs", "1", "--checkpoint", str(tmp_path / "fits")]
     assert main([*given, "--out", str(tmp_path / "one")]) == 0
-    monkeypatch.setattr(scan_module, "_fit", lambda *_: pytest.fail("fitted again"))
+    monkeypatch.setattr(kept_fits, "fit_and_judge", lambda *_: pytest.fail("fitted again"))
     assert main([*given, "--out", str(tmp_path / "two")]) == 0
     assert (tmp_path / "one" / "table.csv").read_text() == (tmp_path / "two" / "table.csv").read_text()
 

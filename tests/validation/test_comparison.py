@@ -28,7 +28,7 @@ from m3c_md.exceptions import (
     SolverError,
 )
 from m3c_md.validation import Comparison, implied_timescales, kept_fits
-from m3c_md.validation.methods import METHODS, Fit, fit_and_judge
+from m3c_md.validation.methods import METHODS, Fit, Task, fit_and_judge
 from m3c_md.validation.splits import Split
 from tests.conftest import hidden_markov_wells
 
@@ -87,9 +87,9 @@ def fitted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Split]]:
     """What was fitted to what."""
     seen: list[tuple[str, Split]] = []
 
-    def record(name: str, estimator: Any, split: Split, lagtime: int, seed: tuple[int, int]) -> Fit:
-        seen.append((name, split))
-        return fit_and_judge(name, estimator, split, lagtime, seed)
+    def record(task: Task, lagtime: int) -> Fit:
+        seen.append((task.name, task.split))
+        return fit_and_judge(task, lagtime)
 
     monkeypatch.setattr(kept_fits, "fit_and_judge", record)
     return seen
@@ -185,14 +185,14 @@ class TestSplits:
         data = [hidden_markov_wells(80, 2, seed).frames for seed in range(n)]
         quick(data, 2, methods="k-medoids", lagtimes=1)
         whole, *splits = [split for _, split in fitted]
-        assert [x is y for x, y in zip(whole.train, data, strict=True)] == [True] * n
+        assert [x is y for x, y in zip(whole.train.trajectories, data, strict=True)] == [True] * n
         assert whole.tests == {}
         assert len(splits) == n
         for i, split in enumerate(splits):
             assert list(split.tests) == [f"trajectory {i}"]
-            assert split.tests[f"trajectory {i}"][0] is data[i]
-            assert len(split.train) == n - 1
-            assert not any(x is data[i] for x in split.train)
+            assert split.tests[f"trajectory {i}"].trajectories[0] is data[i]
+            assert len(split.train.trajectories) == n - 1
+            assert not any(x is data[i] for x in split.train.trajectories)
 
     def test_groups_of_more_than_five(self, fitted: list[tuple[str, Split]]) -> None:
         data = [hidden_markov_wells(60, 2, seed).frames for seed in range(8)]
@@ -201,7 +201,9 @@ class TestSplits:
             "trajectory 3",
             "trajectory 4",
         ]
-        assert all(len(split.train) + len(*split.tests.values()) == 8 for _, split in fitted[1:])
+        for _, split in fitted[1:]:
+            (test,) = split.tests.values()
+            assert len(split.train.lengths) + len(test.lengths) == 8
 
     def test_halves_of_one(self) -> None:
         found = quick(hidden_markov_wells(400, 2).frames, 2, lagtimes=1)
@@ -216,7 +218,7 @@ class TestSplits:
         test = [well.frames for well in OTHERS]
         found = quick(test=test, lagtimes=1)
         assert [name for name, _ in fitted] == ["PCCA+ (20)", "k-medoids"]
-        assert all(x is y for _, split in fitted for x, y in zip(split.train, TRAJS, strict=True))
+        assert all(x is y for _, split in fitted for x, y in zip(split.train.trajectories, TRAJS, strict=True))
         assert list(found.splits["held out"]) == ["test trajectory 0", "test trajectory 1"] * 2
         assert found.splits["Q"].tolist() == pytest.approx([counted_q(w.states, 1) for w in OTHERS] * 2)
         assert [len(states) for states in found.dtrajs["k-medoids"]] == [200, 200]
@@ -337,7 +339,7 @@ class TestFailures:
         real = PCCAPlus.fit
 
         def fail_without_the_first(self: PCCAPlus, data: Any, y: Any = None) -> PCCAPlus:
-            if not any(x is TRAJS[0] for x in data):
+            if not any(x is TRAJS[0] for x in data.trajectories):
                 raise DegenerateSolutionError("I need trajectory 0")
             return real(self, data, y)
 
@@ -543,11 +545,11 @@ class TestCheckpoint:
         expected = quick(lagtimes=1)
         done: list[str] = []
 
-        def watched(name: str, *arguments: Any) -> Fit:
+        def watched(task: Task, lagtime: int) -> Fit:
             if len(done) == limit:
                 raise KeyboardInterrupt
-            fit = fit_and_judge(name, *arguments)
-            done.append(name)
+            fit = fit_and_judge(task, lagtime)
+            done.append(task.name)
             return fit
 
         monkeypatch.setattr(kept_fits, "fit_and_judge", watched)

@@ -8,14 +8,20 @@ import numpy as np
 import pytest
 
 from m3c_md import KMedoids, PCCAPlus
+from m3c_md.clustering.state_estimator import StateEstimator
 from m3c_md.exceptions import DegenerateSolutionError, FewVisitsWarning, InputError, SolverError
+from m3c_md.inputs.dataset import Dataset
 from m3c_md.validation import implied_timescales, metastability
-from m3c_md.validation.methods import METHODS, build_methods, fit_and_judge, judge, usable_numbers
+from m3c_md.validation.methods import METHODS, Task, build_methods, fit_and_judge, judge, usable_numbers
 from m3c_md.validation.splits import Split
 from tests.conftest import hidden_markov_wells
 
 TRAIN, TEST = hidden_markov_wells(300, 3, 1), hidden_markov_wells(250, 3, 2)
-SPLIT = Split([TRAIN.frames], {"other": [TEST.frames]})
+SPLIT = Split(Dataset.of([TRAIN.frames]), {"other": Dataset.of([TEST.frames])})
+
+
+def task(estimator: StateEstimator, seed: tuple[int, ...] = (0, 0)) -> Task:
+    return Task("it", 0, estimator, SPLIT, seed)
 
 
 class TestBuild:
@@ -91,7 +97,7 @@ class TestNumbersOfMicrostates:
 
 class TestFitAndJudge:
     def test_judged_on_the_test_data(self) -> None:
-        fit = fit_and_judge("k-medoids", KMedoids(3), SPLIT, 2, (0, 0))
+        fit = fit_and_judge(task(KMedoids(3)), 2)
         assert fit.model is not None
         assert fit.error == ""
         assert fit.seconds > 0.0
@@ -103,18 +109,18 @@ class TestFitAndJudge:
 
     def test_the_estimator_given_is_left_alone(self) -> None:
         estimator = KMedoids(3)
-        fit_and_judge("k-medoids", estimator, SPLIT, 1, (0, 0))
+        fit_and_judge(task(estimator), 1)
         assert not estimator.has_model
         assert estimator.random_state is None
 
-    def test_numbers_drawn_depend_on_seed_and_name_only(self) -> None:
-        def centers(name: str, seed: tuple[int, int]) -> np.ndarray:
-            fit = fit_and_judge(name, PCCAPlus(3, n_microstates=15, n_restarts=1), SPLIT, 1, seed)
+    def test_numbers_drawn_depend_on_the_seed_only(self) -> None:
+        def centers(*seed: int) -> np.ndarray:
+            fit = fit_and_judge(task(PCCAPlus(3, n_microstates=15, n_restarts=1), seed), 1)
             return np.asarray(fit.model.centers)  # type: ignore[union-attr]
 
-        again = centers("a", (0, 0))
-        np.testing.assert_array_equal(centers("a", (0, 0)), again)
-        assert all((centers(*other) != again).any() for other in (("a", (0, 1)), ("a", (1, 0)), ("b", (0, 0))))
+        again = centers(0, 0)
+        np.testing.assert_array_equal(centers(0, 0), again)
+        assert all((centers(*other) != again).any() for other in ((0, 1), (1, 0), (0, 0, 1)))
 
     @pytest.mark.parametrize("kind", [InputError, DegenerateSolutionError, SolverError])
     def test_failure_is_a_result(self, kind: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +128,7 @@ class TestFitAndJudge:
             raise kind("no luck")
 
         monkeypatch.setattr(KMedoids, "fit", fail)
-        fit = fit_and_judge("k-medoids", KMedoids(3), SPLIT, 1, (0, 0))
+        fit = fit_and_judge(task(KMedoids(3)), 1)
         assert fit.model is None
         assert fit.error == "no luck"
         assert np.isnan(fit.judgements["other"].metastability)
@@ -131,7 +137,7 @@ class TestFitAndJudge:
     def test_a_programming_error_is_not_hidden(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(KMedoids, "fit", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            fit_and_judge("k-medoids", KMedoids(3), SPLIT, 1, (0, 0))
+            fit_and_judge(task(KMedoids(3)), 1)
 
     def test_a_missed_state_gives_nan_not_a_guess(self) -> None:
         with pytest.warns(FewVisitsWarning):

@@ -13,6 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from m3c_md import M3C, scan_states
 from m3c_md.exceptions import DegenerateSolutionError, InputError, ShortTrajectoryWarning
+from m3c_md.inputs.dataset import Dataset
 from m3c_md.matching import agreement
 from m3c_md.validation import StateScan, implied_timescales, metastability, scan
 from m3c_md.validation.scan import suggest
@@ -136,8 +137,8 @@ class TestStability:
         assert len(resampled) == 3
         for sample, _ in resampled:
             # Three trajectories are cut into four pieces each, so that there are ten or more to draw from.
-            assert len(sample) == 12
-            assert all(any(np.shares_memory(x, y) for y in data) for x in sample)
+            assert len(sample.lengths) == 12
+            assert all(any(np.shares_memory(x, y) for y in data) for x in sample.trajectories)
         labels = np.concatenate(whole.transform(data))
         scores = [adjusted_rand_score(labels, np.concatenate(model.transform(data))) for _, model in resampled]
         assert found.table.loc[2, "stability"] == np.mean(scores)
@@ -160,17 +161,17 @@ class TestStability:
     @pytest.mark.parametrize(("n_frames", "lagtime", "n_pieces"), [(600, 1, 10), (100, 10, 4), (30, 20, 1)])
     def test_pieces_of_a_single_trajectory_hold_transitions(self, n_frames: int, lagtime: int, n_pieces: int) -> None:
         x = np.arange(float(n_frames))[:, None]
-        samples = scan._samples([x], lagtime, 4, np.random.default_rng(0))
-        assert [len(sample) for sample in samples] == [n_pieces] * 4
-        for piece in (piece for sample in samples for piece in sample):
+        samples = scan._samples(Dataset.of([x]), lagtime, 4, np.random.default_rng(0))
+        assert [len(sample.lengths) for sample in samples] == [n_pieces] * 4
+        for piece in (piece for sample in samples for piece in sample.trajectories):
             assert len(piece) > lagtime
             assert (np.diff(piece[:, 0]) == 1.0).all()
 
     def test_ten_trajectories_are_drawn_whole(self) -> None:
         data = [np.full((20, 1), float(i)) for i in range(10)]
-        for sample in scan._samples(data, 1, 3, np.random.default_rng(0)):
-            assert len(sample) == 10
-            assert all(any(np.array_equal(x, y) for y in data) for x in sample)
+        for sample in scan._samples(Dataset.of(data), 1, 3, np.random.default_rng(0)):
+            assert len(sample.lengths) == 10
+            assert all(any(np.array_equal(x, y) for y in data) for x in sample.trajectories)
 
 
 class TestInput:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from m3c_md.exceptions import InputError
+from m3c_md.inputs.dataset import Dataset
 from m3c_md.validation.splits import (
     MAX_SPLITS,
     Split,
@@ -38,7 +39,7 @@ def refused(train: list[Frames], test: list[Frames]) -> bool:
 
 
 def held_out(split: Split) -> list[Frames]:
-    return [x for some in split.tests.values() for x in some]
+    return [x for some in split.tests.values() for x in some.trajectories]
 
 
 def among(x: Frames, trajectories: list[Frames]) -> bool:
@@ -49,57 +50,60 @@ class TestHoldOut:
     @pytest.mark.parametrize("n", [2, 3, 5, 6, 7, 11, 23])
     def test_each_trajectory_is_held_out_once_and_absent_from_that_fit(self, n: int) -> None:
         trajectories = [walk(10, seed) for seed in range(n)]
-        splits = hold_out(trajectories, 1)
+        splits = hold_out(Dataset.of(trajectories), 1)
         assert len(splits) == min(n, MAX_SPLITS)
         for x in trajectories:
             assert sum(among(x, held_out(split)) for split in splits) == 1
             for split in splits:
-                assert among(x, held_out(split)) != among(x, split.train)
+                assert among(x, held_out(split)) != among(x, split.train.trajectories)
         sizes = [len(held_out(split)) for split in splits]
         assert max(sizes) - min(sizes) <= 1
 
     def test_names_tell_who_is_held_out(self) -> None:
         trajectories = [walk(10, seed) for seed in range(7)]
-        for split in hold_out(trajectories, 1):
+        for split in hold_out(Dataset.of(trajectories), 1):
             ((name, some),) = split.tests.items()
             numbers = [int(word) for word in name.removeprefix("trajectory ").split(", ")]
-            assert all(x is trajectories[i] for x, i in zip(some, numbers, strict=True))
+            assert all(x is trajectories[i] for x, i in zip(some.trajectories, numbers, strict=True))
 
     def test_few_trajectories_are_held_out_one_by_one(self) -> None:
-        assert groups([walk(3, 0)] * 3, "test trajectory") == {f"test trajectory {i}": [i] for i in range(3)}
+        found = groups(Dataset.of([walk(n, 0) for n in (3, 4, 5)]), "test trajectory")
+        lengths = {name: some.lengths for name, some in found.items()}
+        assert lengths == {"test trajectory 0": [3], "test trajectory 1": [4], "test trajectory 2": [5]}
 
     @pytest.mark.parametrize("n_frames", [4, 5, 10, 11])
     def test_halves_of_a_single_one_are_contiguous_and_swap_roles(self, n_frames: int) -> None:
         x = walk(n_frames, 0)
-        first, second = hold_out([x], 1)
-        np.testing.assert_array_equal(np.concatenate([first.train[0], first.tests["second half"][0]]), x)
-        assert first.train[0] is second.tests["first half"][0]
-        assert second.train[0] is first.tests["second half"][0]
-        assert abs(len(first.train[0]) - len(second.train[0])) <= 1
+        first, second = hold_out(Dataset.of([x]), 1)
+        halves = [*first.train.trajectories, *first.tests["second half"].trajectories]
+        np.testing.assert_array_equal(np.concatenate(halves), x)
+        assert first.train is second.tests["first half"]
+        assert second.train is first.tests["second half"]
+        assert abs(first.train.n_frames - second.train.n_frames) <= 1
 
     @pytest.mark.parametrize(("n_frames", "lagtime"), [(2, 1), (3, 1), (11, 5), (1, 1)])
     def test_halves_without_a_transition_are_refused(self, n_frames: int, lagtime: int) -> None:
         with pytest.raises(InputError, match=rf"single trajectory of {n_frames} frames .*lagtime={lagtime}.*give"):
-            hold_out([walk(n_frames, 0)], lagtime)
+            hold_out(Dataset.of([walk(n_frames, 0)]), lagtime)
 
     @pytest.mark.parametrize(("n_frames", "lagtime"), [(4, 1), (12, 5)])
     def test_halves_of_one_transition_are_enough(self, n_frames: int, lagtime: int) -> None:
-        assert len(hold_out([walk(n_frames, 0)], lagtime)) == 2
+        assert len(hold_out(Dataset.of([walk(n_frames, 0)]), lagtime)) == 2
 
 
 class TestLongTrajectories:
     def test_those_without_a_pair_are_left_out_with_a_message(self) -> None:
         data = [walk(n, n) for n in (5, 6, 7)]
-        kept, message = long_trajectories(data, 5, "test ")
-        assert [x is y for x, y in zip(kept, data[1:], strict=True)] == [True, True]
+        kept, message = long_trajectories(Dataset.of(data), 5, "test ")
+        assert [x is y for x, y in zip(kept.trajectories, data[1:], strict=True)] == [True, True]
         assert "1 of 3 test trajectories have no more than lagtime=5 frames" in message
 
     def test_silent_if_all_are_long(self) -> None:
-        assert long_trajectories([walk(6, 0)], 5)[1] == ""
+        assert long_trajectories(Dataset.of([walk(6, 0)]), 5)[1] == ""
 
     def test_one_must_be_long(self) -> None:
         with pytest.raises(InputError, match="the longest has 5"):
-            long_trajectories([walk(5, 0), walk(2, 0)], 5)
+            long_trajectories(Dataset.of([walk(5, 0), walk(2, 0)]), 5)
 
 
 X, Y = walk(200, 0), walk(150, 1)
