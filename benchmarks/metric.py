@@ -112,7 +112,8 @@ def rival_rows(split: Split, states: Sequence[int], rival: str, seed: int) -> li
     inner = {}
     for fit in RIVALS[rival](*inner_halves(split.train), states, seed):
         q = None if fit.labels is None else round(metastability_found(fit.labels, fit.n_states), DIGITS)
-        inner[fit.n_states, *fit.settings.values()] = {"inner": q, "inner seconds": round(fit.seconds, 4)}
+        spent = {"inner seconds": round(fit.seconds, 4), "inner tica seconds": round(fit.mapping, 4)}
+        inner[fit.n_states, *fit.settings.values()] = {"inner": q} | spent
     return [row | inner.get((row["asked"], *row["settings"].values()), {}) for row in rows]
 
 

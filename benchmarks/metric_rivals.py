@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,7 @@ class Fit:
     found : number of states that have training frames
     outside : share of training frames outside the connected set, which have the state of the nearest cell inside
     seconds : CPU time of fit and labels
+    mapping : seconds of these for TICA, which all settings of one lag share
     """
 
     n_states: int
@@ -51,6 +52,7 @@ class Fit:
     outside: float
     seconds: float
     error: str = ""
+    mapping: float = 0.0
 
 
 Fits = Callable[[list[Frames], list[Frames], Sequence[int], int], Iterator[Fit]]
@@ -161,7 +163,8 @@ def tica_fits(train: list[Frames], test: list[Frames], states: Sequence[int], se
                 settings = {"tica lag": lag, "components": components, "cells": cells}
                 fitted = [x[:, :components] for x in train_map]
                 judged = fitted if test is train else [x[:, :components] for x in test_map]
-                yield from lumpings(fitted, judged, states, settings, seed, time.process_time() - spent)
+                for fit in lumpings(fitted, judged, states, settings, seed, time.process_time() - spent):
+                    yield replace(fit, mapping=spent)
 
 
 def raw_fits(train: list[Frames], test: list[Frames], states: Sequence[int], seed: int) -> Iterator[Fit]:
