@@ -199,6 +199,7 @@ def run(options: argparse.Namespace) -> None:
                         system: k
                         for system, k in split.systems.items()
                         if (study, system, seed, names["method"]) not in finished
+                        and (not options.system or system in options.system)
                     }
                     began = time.process_time()
                     rows = rows_of(study, split, seed, method, asked) if asked else []
@@ -211,6 +212,9 @@ def run(options: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--study", nargs="+", choices=STUDIES, default=list(STUDIES))
+    parser.add_argument(
+        "--system", nargs="+", metavar="NAME", help="only these of the studies, as the report names them"
+    )
     parser.add_argument("--seeds", type=int, nargs=2, default=(0, 4), metavar=("FIRST", "LAST"))
     parser.add_argument("--metric", nargs="+", choices=METRICS, default=[], help="settings of M3C to measure")
     parser.add_argument("--rival", nargs="+", choices=RIVALS, default=[], help="rivals to measure")
