@@ -226,6 +226,8 @@ def main() -> None:
     options = parser.parse_args()
     if not options.report and not options.metric and not options.rival:
         parser.error("nothing to measure: give --metric, --rival or --report")
+    if set(options.metric) - {"released"} and "metric" not in M3C(2).get_params():
+        parser.error("this M3C has no metric yet: give --metric released")
     if options.metric or options.rival:
         run(options)
     if options.report:
