@@ -171,7 +171,7 @@ def code_head() -> str:
         return "unknown"
 
 
-def warm_up(metrics: Sequence[str]) -> None:
+def warm_up(metrics: Sequence[str], rivals: Sequence[str]) -> None:
     """Load and compile everything, on small, on wide and on streamed data."""
     rng = np.random.default_rng(0)
     for n_frames, n_columns in ((2_000, 1), (2_000, 40), (25_000, 1)):
@@ -180,6 +180,8 @@ def warm_up(metrics: Sequence[str]) -> None:
         with quiet():
             for metric in metrics:
                 m3c_row(split, 2, metric, 0)
+            for rival in rivals if n_frames * n_columns == 2_000 else ():
+                rival_rows(split, [2], rival, 0)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -188,7 +190,7 @@ def run(options: argparse.Namespace) -> None:
     known = {} if options.again else last_rows(options.results)
     finished = {key_of(row)[:4] for row in known.values()}
     head = code_head()
-    warm_up(options.metric)
+    warm_up(options.metric, options.rival)
     first, last = options.seeds
     for study in options.study:
         for seed in range(first, last + 1):

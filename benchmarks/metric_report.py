@@ -65,6 +65,8 @@ def by_method(rows: list[Row], measure: str) -> dict[str, dict[int, Row]]:
         groups.setdefault((row["method"], row["seed"]), []).append(row)
     table: dict[str, dict[int, Row]] = {}
     for (_, seed), some in sorted(groups.items()):
+        if all("quality" in row and measure not in (*row["quality"], "seconds") for row in some):
+            continue  # not judged by this, as M3C without relevance
         for name, row in picked(some, measure).items():
             table.setdefault(name, {})[seed] = row
     return table
@@ -103,7 +105,7 @@ def line(name: str, fits: dict[int, Row], measure: str, reference: Numbers | Non
     apart = "" if reference is None else difference(reference, found, measure)
     fewer = sum(0 < row.get("found", 0) < row["asked"] for row in fits.values())
     seconds = np.median([row.get("seconds", np.nan) for row in fits.values()])
-    failed = len(fits) - len(found)
+    failed = sum("error" in row for row in fits.values())
     return f"  {name:29s}{len(fits):3d} {mean:>8s}  {apart:30s}{fewer:5d}{failed:7d} {seconds:8.2f}".rstrip()
 
 
@@ -169,7 +171,7 @@ def report(rows: dict[tuple[Any, ...], Row], studies: list[str], against: str) -
         "Differences are of the same seeds, with 95 % intervals by Student's t. Splits of one molecule share",
         "data, so that intervals of deca, asp7 and langerin are too narrow. hindsight: best setting on the test",
         "data; chosen: by Q on a part of the training data, CPU s with that search. n: seeds; fewer: with fewer",
-        "states than asked; failed: without a number.",
+        "states than asked; failed: with an error.",
     ]
     for study in studies:
         some = [row for row in rows.values() if row["study"] == study]
