@@ -168,9 +168,9 @@ def section(study: str, measure: str, rows: list[Row], against: str) -> list[str
 def report(rows: dict[tuple[Any, ...], Row], studies: list[str], against: str) -> str:
     """All tables. Where the method to compare with was not measured, the first M3C that was takes its place."""
     lines = [
-        "Differences are of the same seeds, with 95 % intervals by Student's t. Splits of one molecule share",
-        "data, so that intervals of deca, asp7 and langerin are too narrow. hindsight: best setting on the test",
-        "data; chosen: by Q on a part of the training data, CPU s with that search. n: seeds; fewer: with fewer",
+        "Differences are of the same seeds, with 95 % intervals by Student's t; splits of one molecule share",
+        "data, so those of deca, asp7 and langerin are too narrow. hindsight: best setting on the test data;",
+        "chosen: by Q on a part of the training data, CPU s with that search. n: seeds; fewer: with fewer",
         "states than asked; failed: with an error.",
     ]
     for study in studies:
