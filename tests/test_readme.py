@@ -8,6 +8,8 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 
+import m3c_md
+
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 
@@ -42,8 +44,7 @@ def test_the_comparison_is_that_of_the_results():
 
 
 def test_every_room_is_described():
-    package = Path(__file__).parents[1] / "m3c_md"
-    for module in package.rglob("*.py"):
+    for module in Path(m3c_md.__file__).parent.rglob("*.py"):
         if module.stem.startswith("__") or module.parent.name in ("plots", "systems"):
             continue
         assert f"`{module.stem}`" in README or f"`{module.name}`" in README, module.name

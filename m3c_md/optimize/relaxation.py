@@ -18,8 +18,10 @@ from __future__ import annotations
 
 import itertools
 import logging
+import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -292,7 +294,13 @@ def linear_constraints(M: Any, feasible: _Relations) -> list[Any]:
 
 def cvxpy_module() -> Any:
     """Import cvxpy only when a problem is solved (it is slow), and untyped (its own hints lack most functions)."""
-    # If OR-tools was loaded first, cvxpy cannot load HiGHS and logs so; nobody here needs that solver.
+    # OR-tools and cvxpy's HiGHS bring different libraries of one name, and the loader gives the first to both: whoever
+    # comes second cannot be loaded any more. The label step needs OR-tools and nobody here needs HiGHS, so OR-tools
+    # comes first, and cvxpy logs that it has no HiGHS. If the user's cvxpy was there before, it keeps its solver and a
+    # linear program does the label step.
+    if "cvxpy" not in sys.modules:
+        with suppress(ImportError):
+            import ortools.graph.python.min_cost_flow  # noqa: F401
     logger = logging.getLogger("__cvxpy__")
     was_disabled, logger.disabled = logger.disabled, True
     try:

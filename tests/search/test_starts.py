@@ -184,21 +184,21 @@ class TestRelaxation:
         np.testing.assert_array_equal(np.unique(labels), [0, 1])
 
     def test_label_step_still_works_after_a_relaxation(self):
-        """ortools must come before the highspy that cvxpy loads; only a fresh process can tell."""
+        """OR-tools must come before the HiGHS that cvxpy loads; only a fresh process can tell."""
         program = (
             "import numpy as np\n"
-            "from m3c_md.optimize.labels import balanced_labels\n"
+            "from m3c_md.optimize.labels import _flow_solver, balanced_labels\n"
             "from m3c_md.search.starts import N_LUMPINGS, SAME_DECOMPOSITION, relaxation_labels\n"
             "from tests.search._data import problem_of, switching\n"
             "data, _ = switching([60], np.random.default_rng(0))\n"
             "problem = problem_of(data, 2, starts=('relaxation',), n_coarse=6)\n"
             "relaxation_labels(problem, problem.coarse, 2.0, literal=False)\n"
-            "print(balanced_labels([[0.0, 1.0], [0.0, 2.0]], 1, 1).labels.tolist())\n"
+            "print(balanced_labels([[0.0, 1.0], [0.0, 2.0]], 1, 1).labels.tolist(), _flow_solver().__name__)\n"
         )
         root = Path(__file__).parents[2]
         done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        assert done.stdout.strip() == "[1, 0]"
+        assert done.stdout.strip() == "[1, 0] SimpleMinCostFlow"
 
     @pytest.mark.parametrize("name", ["relaxation", "relaxation-literal"])
     def test_units_of_the_columns_do_not_matter(self, name):
