@@ -23,7 +23,7 @@ from soak_systems import Plan, System
 
 from m3c_md import M3C, load_model
 from m3c_md.exceptions import DegenerateSolutionError, InputError, SolverError
-from m3c_md.search.candidates import STREAMED
+from m3c_md.search.rungs import STREAMED
 from m3c_md.validation import implied_timescales, metastability
 
 # What may be wrong with the data of a system; an `InputError` that says anything else blames data which are good.

@@ -39,12 +39,13 @@ from m3c_md.optimize.feature_map import FeatureKind
 from m3c_md.optimize.labels import check_shares, class_bounds
 from m3c_md.optimize.metric import Metric
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
-from m3c_md.search.candidates import SEARCHED, STREAMED, Search
+from m3c_md.search.candidates import Search
 from m3c_md.search.failures import Failure
 from m3c_md.search.journal import fingerprint
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.metrics import MetricChoice, learned_metric, with_competing_metrics
 from m3c_md.search.problem import ColumnScale, SearchProblem, column_scale, default_bandwidths, prepare_problem
+from m3c_md.search.rungs import SEARCHED, STREAMED
 from m3c_md.search.selection import Candidate, Selection
 from m3c_md.search.steps import SearchOptions
 

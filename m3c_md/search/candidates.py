@@ -14,14 +14,14 @@ from dataclasses import replace
 
 from m3c_md.exceptions import DegenerateSolutionError
 from m3c_md.frames.windows import equally_spaced
-from m3c_md.optimize.metric import Metric
-from m3c_md.partitions.microstates import find_microstates
 from m3c_md.search.bandwidth_choice import widest_first
 from m3c_md.search.failures import Failure, all_failed, excused, failed_starts
 from m3c_md.search.journal import Journal, NoJournal
-from m3c_md.search.metrics import LEARNED, learned_metric, pooled_metric, with_new_metric
+from m3c_md.search.learning import continued_in, fresh_starts, taught, with_learned
+from m3c_md.search.metrics import LEARNED
 from m3c_md.search.problem import FEW_COLUMNS, STANDARD, Kernel, SearchProblem
 from m3c_md.search.rescue import TIGHTER_BALANCE, held_trials, outdone, tighter_trials
+from m3c_md.search.rungs import STREAMED, rung_sizes
 from m3c_md.search.selection import (
     Candidate,
     by_score,
@@ -31,6 +31,7 @@ from m3c_md.search.selection import (
 )
 from m3c_md.search.steps import (
     TRIAL_GAP,
+    Judged,
     SearchOptions,
     least_squares_of_kernel,
     optimise_kernel,
@@ -41,28 +42,18 @@ from m3c_md.search.trials import (
     MOST_SWEPT,
     TRIALS_AT_ONCE,
     Start,
-    Trial,
     Trials,
+    by_kernel,
     continued,
     first_trials,
-    middle,
     promising,
     scouting,
-    stream,
     sweep,
-    worth_teaching,
 )
 from m3c_md.workers import deaf_workers
 
 Report = Callable[[float], object]
-Judged = list[tuple[Trial, Candidate]]
 
-# Windows that a search keeps in memory: kinetics are estimated from all of them.
-SEARCHED = 100_000
-# (windows, candidates that go on): all candidates meet the first sample, the survivors the next, ...
-RUNGS = ((2000, 6), (6000, 3), (20_000, 2))
-# Of more windows than this, the winner is polished by looks at all the data, not with all features in memory.
-STREAMED = RUNGS[-1][0]
 # Where no more than this share of some trials keep their states, others that promise less are not tried.
 MOSTLY_LOST = 0.25
 # Beyond this number of states trials become fewer in proportion: each takes as much longer.
@@ -72,8 +63,6 @@ MOST_ROUNDS = 3
 LEARNED_AT_ONCE = 3
 # Trials in the metric of scaled columns that are optimised in the end.
 PLAIN_AT_ONCE = 2
-# Rounds in which a start learns a metric from its least-squares rule.
-LESSONS = 2
 # Starts that learn a metric: so many by their scores, and as many by their metastability; of the first starts, and of
 # those in the metric of all that was learned.
 MOST_TAUGHT = 3
@@ -122,7 +111,7 @@ class Search:
         self._share = 0.0
         self.journal = NoJournal() if journal is None else journal
         self.failures = failures
-        self.sizes = _rung_sizes(problem.data.n_windows, options.halving, problem.everything is not None)
+        self.sizes = rung_sizes(problem.data.n_windows, options.halving, problem.everything is not None)
         # First trials, starts as least squares judges them, and candidates that have come to their end, best first.
         self._first: Trials = {}
         self._judged: Judged = []
@@ -178,85 +167,52 @@ class Search:
             return self._optimised(trials, n_windows, "all", 0.05, 0.7)
         self._judged = self._by_least_squares(trials)
         if options.learn and len(problem.scale) > FEW_COLUMNS:
-            self._judged += self._taught(self._judged, MOST_TAUGHT)
-            fresh = self._by_least_squares(self._fresh_starts())
-            self._judged += fresh
-            self._judged += self._taught(fresh, TAUGHT_AGAIN)
+            self._learn_by_least_squares()
         found = self._tried(self._judged, MOST_SCOUTS, "scouts", 0.05, 0.5)
-        if len(scouts) == len(self.bandwidths) or not self._some_may_win(found):
+        if not self._some_may_win(found):
             return found
-        swept = self._by_least_squares(sweep(problem, found, self.bandwidths))
-        self._judged += swept
-        found += self._tried(swept, self._most_swept(found), "sweep", 0.5, 0.6)
-        if options.learn:
-            found += self._learned(found)
-            found += self._plain(found)
-        return found
+        if len(scouts) < len(self.bandwidths):
+            most = self._most_swept(found)
+            found += self._judged_and_tried(sweep(problem, found, self.bandwidths), most, "sweep", 0.5, 0.6)
+        return found + self._learned(found) if options.learn else found
 
-    def _plain(self, found: list[Candidate]) -> list[Candidate]:
-        """The best decomposition in the metric of scaled columns, where it was only found in others."""
-        best = self._best_first(found)[0]
-        if best.metric == STANDARD or STANDARD not in self.problem.metrics or not self._some_may_win([best]):
-            return []
-        begin = Trial(best.start, labels=best.optimum.labels, least_share=best.least_share)
-        judged = self._by_least_squares({Kernel(bandwidth): [begin] for bandwidth in self.bandwidths})
-        self._judged += judged
-        return self._tried(judged, PLAIN_AT_ONCE, "plain", 0.68, 0.7)
-
-    def _fresh_starts(self) -> Trials:
-        """Starts in the metric of all that was learned so far."""
-        names = [c.metric for _, c in self._judged if c.metric.startswith(LEARNED)]
-        metric = pooled_metric(self.problem, list(dict.fromkeys(names)), "pooled")
-        problem = with_new_metric(self.problem, metric, self.options.kind, self.options.seed)
-        self.problem = problem
-        space = problem.metrics["pooled"]
-        cells = find_microstates(problem.data, space, stream(self.options.seed, "pooled"))
-        inside = replace(problem, spaces=[space], partitions=[cells])
-        kernels = [Kernel(bandwidth, "pooled") for bandwidth in middle(self.bandwidths)]
-        names = [start for start in self.starts if isinstance(start, str)]
-        trials = first_trials(inside, kernels, names, self.sizes[0][0], self.options.seed, self.failures)
-        return {k: [replace(t, start=f"{t.start} (learned)") for t in some] for k, some in trials.items()}
-
-    def _taught(self, judged: Judged, most: int) -> Judged:
-        """Return the more promising starts in metrics that are learned from their own least-squares rules."""
-        taught: Judged = []
-        for trial, candidate in worth_teaching(self.problem, judged, most):
-            best = candidate
-            for number in range(1, LESSONS + 1):
-                metric = self._learn_from(best)
-                kernels = [Kernel(bandwidth, metric.name) for bandwidth in middle(self.bandwidths)]
-                again = self._by_least_squares({kernel: [replace(trial, rule=None)] for kernel in kernels})
-                if not again:
-                    break
-                best = min((one[1] for one in again), key=lambda c: c.score)
-                if number == LESSONS:
-                    taught += again
-        return taught
-
-    def _learn_from(self, candidate: Candidate) -> Metric:
-        """Add the metric of a candidate's rule to those of the problem."""
-        number = sum(name.startswith(LEARNED) for name in self.problem.metrics) + 1
-        metric = learned_metric(self.problem, candidate, f"{LEARNED} {number}")
-        self.problem = with_new_metric(self.problem, metric, self.options.kind, self.options.seed)
-        return metric
+    def _learn_by_least_squares(self) -> None:
+        """Let starts learn metrics, make new starts in what they have learned, and let these learn, too."""
+        bandwidths, options, n_windows = self.bandwidths, self.options, self.sizes[0][0]
+        judge = self._by_least_squares_in
+        self.problem, pupils = taught(self.problem, self._judged, MOST_TAUGHT, bandwidths, options, judge)
+        self._judged += pupils
+        self.problem, trials = fresh_starts(
+            self.problem, self._judged, self.starts, bandwidths, n_windows, options, self.failures
+        )
+        fresh = self._by_least_squares(trials)
+        self.problem, pupils = taught(self.problem, fresh, TAUGHT_AGAIN, bandwidths, options, judge)
+        self._judged += fresh + pupils
 
     def _learned(self, found: list[Candidate]) -> list[Candidate]:
-        """Candidates in metrics learned from the best one so far, again and again while that helps."""
+        """Candidates in metrics learned from the best one, again and again while that helps, then in the plain one."""
         more: list[Candidate] = []
+        best = self._best_first(found)[0]
         for _ in range(MOST_ROUNDS):
-            best = self._best_first(found + more)[0]
             if not self._some_may_win([best]):
+                return more
+            with excused(self.failures, best.bandwidth, best.start):
+                self.problem, name = with_learned(self.problem, best, self.options)
+                trials = continued_in(best, name, self.bandwidths)
+                more += self._judged_and_tried(trials, LEARNED_AT_ONCE, name, 0.6, 0.68)
+            before, best = best, self._best_first(found + more)[0]
+            if best.score > WORTH_LEARNING * before.score:
                 break
-            metric = self._learn_from(best)
-            begin = Trial(best.start, labels=best.optimum.labels, least_share=best.least_share)
-            trials = {Kernel(bandwidth, metric.name): [begin] for bandwidth in self.bandwidths}
-            judged = self._by_least_squares(trials)
-            self._judged += judged
-            some = self._tried(judged, LEARNED_AT_ONCE, metric.name, 0.6, 0.7)
-            more += some
-            if not some or min(c.score for c in some) > WORTH_LEARNING * best.score:
-                break
+        if best.metric != STANDARD and STANDARD in self.problem.metrics:
+            plain = continued_in(best, STANDARD, self.bandwidths)
+            more += self._judged_and_tried(plain, PLAIN_AT_ONCE, "plain", 0.68, 0.7)
         return more
+
+    def _judged_and_tried(self, trials: Trials, most: int, stage: str, begin: float, end: float) -> list[Candidate]:
+        """Judge trials by least squares, and optimise those that promise something."""
+        judged = self._by_least_squares(trials)
+        self._judged += judged
+        return self._tried(judged, most, stage, begin, end)
 
     def _most_swept(self, scouted: Sequence[Candidate]) -> int:
         """Number of trials at the other bandwidths: the fewer, the more scouts have lost a state.
@@ -277,7 +233,7 @@ class Search:
         for done in range(0, len(chosen), TRIALS_AT_ONCE):
             some = chosen[done : done + TRIALS_AT_ONCE]
             now, then = (begin + (end - begin) * min(n / len(chosen), 1.0) for n in (done, done + len(some)))
-            more = self._optimised(_by_kernel(some), self.sizes[0][0], f"{stage} {done}", now, then)
+            more = self._optimised(by_kernel(some), self.sizes[0][0], f"{stage} {done}", now, then)
             found += more
             if sum(self._some_may_win([c]) for c in more) <= MOSTLY_LOST * len(more):
                 tried -= {id(trial) for trial, _ in chosen[done + len(some) :]}
@@ -292,11 +248,14 @@ class Search:
 
     def _by_least_squares(self, trials: Trials) -> Judged:
         """Judge trials by their least-squares rules on the first sample, with which they then begin."""
-        chosen = equally_spaced(self.problem.data.n_windows, self.sizes[0][0])
+        return self._by_least_squares_in(self.problem, trials)
+
+    def _by_least_squares_in(self, problem: SearchProblem, trials: Trials) -> Judged:
+        chosen = equally_spaced(problem.data.n_windows, self.sizes[0][0])
         judged: Judged = []
         for kernel, some in trials.items():
             failed: list[Failure] = []
-            judged += least_squares_of_kernel(self.problem, kernel, some, chosen, self.options.selection, failed)
+            judged += least_squares_of_kernel(problem, kernel, some, chosen, self.options.selection, failed)
             self._take(failed)
         return judged
 
@@ -400,7 +359,7 @@ class Search:
         """
         from joblib import Parallel, delayed
 
-        groups = [(f"{stage} {_name(kernel)}", kernel, some) for kernel, some in trials.items() if some]
+        groups = [(f"{stage} {kernel}", kernel, some) for kernel, some in trials.items() if some]
         before = {step: self.journal.found(step) for step, _, _ in groups}
         chosen = equally_spaced(self.problem.data.n_windows, n_windows)
         sample = replace(self.problem, everything=None)  # all that processes need: nothing else is sent to them
@@ -431,40 +390,15 @@ class Search:
 
     def _polished(self, candidate: Candidate) -> Candidate:
         """Bring a candidate to full accuracy on all windows, if that is not in the journal."""
-        step = f"polished {candidate.start} {_name(candidate.kernel)}{' held' if candidate.held else ''}"
+        step = f"polished {candidate.start} {candidate.kernel}{' held' if candidate.held else ''}"
         before = self.journal.found(step)
         if before is not None:
             return before[0]
-        polished = polish_winner(self.problem, candidate, self.options, RUNGS[-1][0], self.report)
+        polished = polish_winner(self.problem, candidate, self.options, STREAMED, self.report)
         self.journal.keep(step, [polished])
         return polished
-
-
-def _name(kernel: Kernel) -> str:
-    """Name of a kernel in the journal."""
-    return f"{kernel.metric} {kernel.bandwidth!r}"
 
 
 def _unpolished(candidate: Candidate) -> Candidate:
     """A candidate that came to the last sample and was not needed; one that had been dropped before stays so."""
     return candidate if candidate.fate else replace(candidate, fate="finalist")
-
-
-def _by_kernel(judged: Judged) -> Trials:
-    """Trials that begin with their least-squares rules, kernel by kernel."""
-    trials: Trials = {}
-    for trial, candidate in judged:
-        trials.setdefault(candidate.kernel, []).append(replace(trial, rule=candidate.optimum.rule))
-    return trials
-
-
-def _rung_sizes(n_windows: int, halving: bool, streamed: bool) -> list[tuple[int, int]]:
-    """Sizes of the samples and numbers of survivors, ending with all windows unless these are looked at in a stream."""
-    if not halving:
-        return [(n_windows, 10**9)]
-    if streamed:
-        return list(RUNGS)
-    # A sample of more than half of the windows saves less than it costs.
-    smaller = [(size, keep) for size, keep in RUNGS if 2 * size <= n_windows]
-    keep = RUNGS[len(smaller)][1] if len(smaller) < len(RUNGS) else 1
-    return [*smaller, (n_windows, keep)]

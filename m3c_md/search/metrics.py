@@ -27,6 +27,8 @@ MetricChoice = Literal["auto", "standard", "kinetic", "learned"]
 
 # How the names of learned metrics begin.
 LEARNED = "learned"
+# Name of the metric of all that starts have learned.
+POOLED = "pooled"
 # Windows from which a metric is learned at most: gradients of a smooth rule need no more.
 LEARNED_WINDOWS = 20_000
 
@@ -62,7 +64,7 @@ def with_new_metric(problem: SearchProblem, metric: Metric, kind: FeatureKind, s
     return problem.with_metric(with_extent(metric, frames, extent), drawn)
 
 
-def pooled_metric(problem: SearchProblem, names: Sequence[str], name: str) -> Metric:
+def pooled_metric(problem: SearchProblem, names: Sequence[str]) -> Metric:
     """Metric of the directions that matter to any of some metrics, each counted alike.
 
     Starts cut the data in different places. What matters to no cut is noise, and what one misses another one has.
@@ -74,7 +76,7 @@ def pooled_metric(problem: SearchProblem, names: Sequence[str], name: str) -> Me
         scaled = problem.metrics[one].matrix * problem.scale[:, None]
         square = scaled @ scaled.T
         total += square / np.trace(square @ spread)
-    return Metric(name, square_root(total) / problem.scale[:, None])
+    return Metric(POOLED, square_root(total) / problem.scale[:, None])
 
 
 def learned_metric(problem: SearchProblem, candidate: Candidate, name: str) -> Metric:

@@ -49,6 +49,10 @@ class Kernel(NamedTuple):
     bandwidth: float
     metric: str = STANDARD
 
+    def __str__(self) -> str:
+        """Name in the journal of a search."""
+        return f"{self.metric} {self.bandwidth!r}"
+
 
 @dataclass(frozen=True)
 class SearchProblem:

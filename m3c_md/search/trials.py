@@ -201,9 +201,7 @@ def _few_of_each_start(judged: Sequence[tuple[Trial, Candidate]]) -> list[tuple[
     return few
 
 
-def worth_teaching(
-    problem: SearchProblem, judged: Sequence[tuple[Trial, Candidate]], most: int
-) -> list[tuple[Trial, Candidate]]:
+def worth_teaching(judged: Sequence[tuple[Trial, Candidate]], most: int) -> list[tuple[Trial, Candidate]]:
     """Return the starts from which a metric is learned: those with the best scores, and the most metastable ones.
 
     A score says little in a metric that hides the states, so neither counts alone. Each start comes with the kernel
@@ -254,4 +252,12 @@ def continued(candidates: Sequence[Candidate]) -> Trials:
     for c in candidates:
         trial = Trial(c.start, rule=c.optimum.rule, least_share=c.least_share, held=c.held)
         trials.setdefault(c.kernel, []).append(trial)
+    return trials
+
+
+def by_kernel(judged: Sequence[tuple[Trial, Candidate]]) -> Trials:
+    """Trials that begin with their least-squares rules, kernel by kernel."""
+    trials: Trials = {}
+    for trial, candidate in judged:
+        trials.setdefault(candidate.kernel, []).append(replace(trial, rule=candidate.optimum.rule))
     return trials

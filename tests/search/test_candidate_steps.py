@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from m3c_md.search import steps as steps_module
-from m3c_md.search.candidates import MOST_POLISHED, RUNGS, Search, _rung_sizes
+from m3c_md.search.candidates import MOST_POLISHED, Search
 from m3c_md.search.local_search import SearchSettings
+from m3c_md.search.rungs import RUNGS, rung_sizes
 from m3c_md.search.selection import choose
 from m3c_md.search.steps import TRIAL_GAP, SearchOptions, _balanced_start, optimise_bandwidth
 from m3c_md.search.trials import Trial
@@ -27,18 +28,18 @@ def problem():
 
 class TestRungs:
     def test_a_stream_ends_with_a_sample_others_with_all_windows(self):
-        assert _rung_sizes(10**6, True, True) == list(RUNGS)
-        assert _rung_sizes(10**6, True, False) == [*RUNGS, (10**6, 1)]
+        assert rung_sizes(10**6, True, True) == list(RUNGS)
+        assert rung_sizes(10**6, True, False) == [*RUNGS, (10**6, 1)]
 
     def test_no_sample_of_more_than_half_of_the_windows(self):
         for n_windows in (500, 2 * RUNGS[0][0] - 1, 2 * RUNGS[0][0], 2 * RUNGS[1][0] + 1):
-            *samples, last = _rung_sizes(n_windows, True, False)
+            *samples, last = rung_sizes(n_windows, True, False)
             assert last[0] == n_windows
             assert [size for size, _ in samples] == [size for size, _ in RUNGS if 2 * size <= n_windows]
             assert last[1] == RUNGS[len(samples)][1]
 
     def test_without_halving_all_go_to_the_end(self):
-        ((size, keep),) = _rung_sizes(12_345, False, False)
+        ((size, keep),) = rung_sizes(12_345, False, False)
         assert size == 12_345
         assert keep > 10_000
 

@@ -18,7 +18,7 @@ import pytest
 
 import m3c_md
 from m3c_md import M3C
-from m3c_md.search.candidates import STREAMED
+from m3c_md.search.rungs import STREAMED
 from tests.conftest import hidden_markov_wells
 
 # Fits of all methods, small and streamed; prints a fingerprint of labels and numbers of each.
