@@ -43,7 +43,7 @@ from m3c_md.search.candidates import Search
 from m3c_md.search.failures import Failure
 from m3c_md.search.journal import fingerprint
 from m3c_md.search.local_search import SearchSettings
-from m3c_md.search.metrics import MetricChoice, learned_metric, with_competing_metrics
+from m3c_md.search.metrics import MetricChoice, sensitivity, with_competing_metrics
 from m3c_md.search.problem import ColumnScale, SearchProblem, column_scale, default_bandwidths, prepare_problem
 from m3c_md.search.rungs import SEARCHED, STREAMED
 from m3c_md.search.selection import Candidate, Selection
@@ -305,7 +305,7 @@ class MarginEstimator(StateEstimator):
 def sensitivity_of(problem: SearchProblem, winner: Candidate) -> dict[str, Any]:
     """Directions along which the winner's scores change, and the standard deviations in whose units they are."""
     spread = column_scale(problem.data.frames, "standard")
-    of_rule = learned_metric(problem, winner, "rule").matrix * spread[:, None]
+    of_rule = sensitivity(problem, winner).matrix * spread[:, None]
     directions, sizes, _ = np.linalg.svd(of_rule, full_matrices=False)
     return {"sensitivity": directions * sizes, "spread": spread}
 

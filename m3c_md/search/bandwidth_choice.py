@@ -16,7 +16,7 @@ from m3c_md.arrays import FloatArray
 from m3c_md.frames.windows import FeatureBlocks, equally_spaced
 from m3c_md.optimize.window_loss import window_losses
 from m3c_md.search.problem import STANDARD, SearchProblem
-from m3c_md.search.selection import INTERVAL, Candidate, Standing, same_decomposition
+from m3c_md.search.selection import INTERVAL, Candidate, Standing, clearly_above, same_decomposition
 
 # By how many standard errors a loss may be worse, and by which factor a score: a few parts that all hold one rare
 # event have a large standard error.
@@ -27,33 +27,48 @@ PLAINER_SCORE = 2.5
 N_PARTS = 20
 
 
-def widest_first(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Put the widest candidate that is as good as the first one, and the same decomposition, before it.
+def plainest_first(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Put the plainest candidate that is as good as the first one before it: in scaled columns, or of a wider kernel.
 
-    All candidates were optimised on the same windows.
+    All candidates were optimised on the same windows. A metric that was learned follows the sample, too, so it must
+    lower the loss by more than chance does, or be more metastable.
     """
     if not candidates or candidates[0].held:  # labels that are held have a score of another kind
         return list(candidates)
     best = candidates[0]
-    standing = best.standing(problem.settings, problem.n_windows)
-    rivals = [
+    if best.metric != STANDARD:
+        plain = [c for c in candidates if c.metric == STANDARD and _may_replace(problem, c, best, PLAINER_SCORE)]
+        if plain and not clearly_above(best, plain[0]) and _as_good(problem, plain[0], best, INTERVAL):
+            best = plain[0]
+    wider = [
         c
         for c in candidates
-        if (c.metric == STANDARD != best.metric or (c.metric == best.metric and c.bandwidth > best.bandwidth))
-        and not c.held
-        and best.score <= c.score <= (WORSE_SCORE if c.metric == best.metric else PLAINER_SCORE) * best.score
-        and c.standing(problem.settings, problem.n_windows) == standing != Standing.DEGENERATE
+        if c.metric == best.metric
+        and c.bandwidth > best.bandwidth
+        and _may_replace(problem, c, best, WORSE_SCORE)
         and same_decomposition(c, best)
     ]
-    if not rivals:
-        return list(candidates)
-    reference = part_losses(problem, best)
-    for rival in sorted(rivals, key=lambda c: (c.metric != STANDARD, -c.bandwidth, c.score)):
-        excess = part_losses(problem, rival) - reference
-        limit = STANDARD_ERRORS if rival.metric == best.metric else INTERVAL
-        if excess.sum() <= limit * np.sqrt(len(excess)) * excess.std(ddof=1):
-            return [rival, *(c for c in candidates if c is not rival)]
-    return list(candidates)
+    for rival in sorted(wider, key=lambda c: (-c.bandwidth, c.score)):
+        if _as_good(problem, rival, best, STANDARD_ERRORS):
+            best = rival
+            break
+    return [best, *(c for c in candidates if c is not best)]
+
+
+def _may_replace(problem: SearchProblem, candidate: Candidate, best: Candidate, factor: float) -> bool:
+    """Whether a candidate has as many frames in its states as the best one, and a score that is not much worse."""
+    standing = best.standing(problem.settings, problem.n_windows)
+    return (
+        not candidate.held
+        and best.score <= candidate.score <= factor * best.score
+        and candidate.standing(problem.settings, problem.n_windows) == standing != Standing.DEGENERATE
+    )
+
+
+def _as_good(problem: SearchProblem, candidate: Candidate, best: Candidate, errors: float) -> bool:
+    """Whether the loss of a candidate exceeds that of the best by no more than some standard errors."""
+    excess = part_losses(problem, candidate) - part_losses(problem, best)
+    return bool(excess.sum() <= errors * np.sqrt(len(excess)) * excess.std(ddof=1))
 
 
 def part_losses(problem: SearchProblem, candidate: Candidate) -> FloatArray:

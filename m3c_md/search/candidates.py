@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from m3c_md.exceptions import DegenerateSolutionError
 from m3c_md.frames.windows import equally_spaced
-from m3c_md.search.bandwidth_choice import widest_first
+from m3c_md.search.bandwidth_choice import plainest_first
 from m3c_md.search.failures import Failure, all_failed, excused, failed_starts
 from m3c_md.search.journal import Journal, NoJournal
 from m3c_md.search.learning import continued_in, fresh_starts, taught, with_learned
@@ -60,7 +60,7 @@ MOSTLY_LOST = 0.25
 MANY_STATES = 3
 # Rounds in which a metric is learned from the best candidate, and trials that are optimised in each.
 MOST_ROUNDS = 3
-LEARNED_AT_ONCE = 3
+LEARNED_AT_ONCE = 2
 # Trials in the metric of scaled columns that are optimised in the end.
 PLAIN_AT_ONCE = 2
 # Starts that learn a metric: so many by their scores, and as many by their metastability; of the first starts, and of
@@ -69,6 +69,8 @@ MOST_TAUGHT = 3
 TAUGHT_AGAIN = 2
 # A round that lowers the score by less than this factor is the last.
 WORTH_LEARNING = 0.97
+# A candidate that scores less than this share of the polished ones is polished, too.
+WORTH_A_LOOK = 0.97
 # Candidates that may lose a state at full accuracy before it is taken that all of them would.
 MOST_POLISHED = 3
 
@@ -291,15 +293,17 @@ class Search:
     def _best_first(self, some: Sequence[Candidate]) -> list[Candidate]:
         """Candidates on the same windows, the winner as it stands first."""
         order = self._ranked(some)
-        return order if self.options.selection == "objective" else widest_first(self.problem, order)
+        return order if self.options.selection == "objective" else plainest_first(self.problem, order)
 
     def _finished(self, candidates: list[Candidate]) -> Candidate | None:
         """Take the better candidates to larger samples and the best to all data; None if none keeps its states."""
         waiting = self._climbed(candidates)
         self.report(0.9)
+        polished: list[Candidate] = []
         for _ in range(MOST_POLISHED):
-            waiting = waiting or self._dropped()
-            if not waiting:
+            waiting = waiting or ([] if polished else self._dropped())
+            # At full accuracy the best may turn out to be worse than the next one.
+            if not waiting or (polished and waiting[0].score > WORTH_A_LOOK * min(c.score for c in polished)):
                 break
             candidate, *waiting = waiting
             done: list[Candidate] = []
@@ -308,12 +312,12 @@ class Search:
             if not done:
                 self._end([replace(candidate, fate="failed: at full accuracy")])
             elif self._some_may_win(done):
-                self._end([_unpolished(c) for c in waiting])
-                return replace(done[0], fate="winner")
+                polished += done
             else:
                 self._end([replace(done[0], fate="degenerate: at full accuracy")])
-        self._end([_unpolished(c) for c in waiting])
-        return None
+        order = self._ranked(polished)
+        self._end([_unpolished(c) for c in [*order[1:], *waiting]])
+        return replace(order[0], fate="winner") if order else None
 
     def _dropped(self) -> list[Candidate]:
         """Take back those that were dropped, best first, where solvers failed on better ones."""

@@ -25,6 +25,8 @@ from m3c_md.search.trials import stream
 
 MetricChoice = Literal["auto", "standard", "kinetic", "learned"]
 
+# Share of the metric at hand that a learned one keeps.
+KEPT_SHARE = 0.3
 # How the names of learned metrics begin.
 LEARNED = "learned"
 # Name of the metric of all that starts have learned.
@@ -71,18 +73,31 @@ def pooled_metric(problem: SearchProblem, names: Sequence[str]) -> Metric:
 
     Starts cut the data in different places. What matters to no cut is noise, and what one misses another one has.
     """
-    frames = problem.data.frames / problem.scale
-    spread = np.asarray(np.cov(frames.T, ddof=0)).reshape(len(problem.scale), -1)
-    total = np.zeros((len(problem.scale), len(problem.scale)))
-    for one in names:
-        scaled = problem.metrics[one].matrix * problem.scale[:, None]
-        square = scaled @ scaled.T
-        total += square / np.trace(square @ spread)
-    return Metric(POOLED, square_root(total) / problem.scale[:, None])
+    return _blend(problem, POOLED, [(problem.metrics[name], 1.0) for name in names])
+
+
+def _blend(problem: SearchProblem, name: str, metrics: Sequence[tuple[Metric, float]]) -> Metric:
+    """Metric whose squared distances are weighted sums of those of some metrics, each in the unit of its variance."""
+    n_columns, scale = len(problem.scale), problem.scale[:, None]
+    spread = np.atleast_2d(np.cov((problem.data.frames / problem.scale).T, ddof=0))
+    total = np.zeros((n_columns, n_columns))
+    for metric, weight in metrics:
+        square = metric.full_matrix() * scale * scale.T
+        total += weight * square / max(float((square * spread).sum()), np.finfo(float).tiny)
+    return Metric(name, square_root(total) / scale)
 
 
 def learned_metric(problem: SearchProblem, candidate: Candidate, name: str) -> Metric:
-    """Metric of the directions in which a candidate's scores change, each of its states counted alike.
+    """Metric of the directions in which a candidate's scores change, with a share of the metric that it had.
+
+    One round alone would follow the sample; what matters survives the next rounds anyway.
+    """
+    new, old = sensitivity(problem, candidate), problem.metrics[candidate.metric]
+    return _blend(problem, name, [(new, 1.0 - KEPT_SHARE), (old, KEPT_SHARE)])
+
+
+def sensitivity(problem: SearchProblem, candidate: Candidate) -> Metric:
+    """Directions in which a candidate's scores change, each of its states counted alike.
 
     On the windows that it was fitted to, but on no more than `LEARNED_WINDOWS` of them.
     """
@@ -94,5 +109,5 @@ def learned_metric(problem: SearchProblem, candidate: Candidate, name: str) -> M
     mass = np.bincount(states, weights=weights, minlength=problem.settings.n_states)
     of_windows = weights / mass[states]
     return gradient_metric(
-        name, feature_map, rule, frames, np.tile(of_windows, len(windows)) / of_windows.sum(), problem.scale
+        "rule", feature_map, rule, frames, np.tile(of_windows, len(windows)) / of_windows.sum(), problem.scale
     )

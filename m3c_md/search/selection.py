@@ -21,7 +21,7 @@ from m3c_md.optimize.blocks import Rule
 from m3c_md.optimize.window_loss import window_losses
 from m3c_md.search.local_search import LocalOptimum, SearchSettings
 from m3c_md.search.problem import Kernel, SearchProblem
-from m3c_md.search.support import Support, metastability_of, part_transitions, support_of
+from m3c_md.search.support import Support, error_of_difference, metastability_of, part_transitions, support_of
 
 Selection = Literal["objective", "class-averaged"]
 
@@ -38,6 +38,8 @@ INTERVAL = 2.0
 LARGEST_ERROR = 0.5 / INTERVAL
 # An error from ten parts that exceeds another by this factor is larger at the level of 95 % (F test, 9 and 9).
 LARGER_ERROR = 2.0
+# Scores that differ by less than this factor are nearly the same.
+NEARLY_AS_GOOD = 1.25
 # Every window costs 1 under the rule that gives all states the same score. A rule that costs as much has learned
 # nothing, whatever its states are.
 NOTHING_LEARNED = 0.98
@@ -214,6 +216,8 @@ def ranked(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Cand
     Degenerate candidates come last, before them those whose states rest on one part of the data where the states of
     others do not. The rest are ordered by score (labels that were held have a score of another kind and come after
     those that were not), and then whoever is more metastable than the first, beyond the errors of both, comes first.
+    Of different decompositions whose scores are nearly the same, the one that is more metastable by an error of the
+    difference comes first: random features alone move scores by as much.
     Where the states of the first have hardly any memory, scores say nothing and the most metastable one comes first.
     """
     degenerate = [not c.may_win(problem.settings, problem.n_windows) for c in candidates]
@@ -229,13 +233,15 @@ def ranked(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Cand
         return _first(max(may_win, key=lambda c: c.metastability), order)
     while better := [c for c in may_win if clearly_above(c, order[0])]:
         order = _first(better[0], order)
-    return order
+    near = [c for c in may_win if c.held == order[0].held and c.score <= NEARLY_AS_GOOD * order[0].score]
+    steadier = [c for c in near if clearly_above(c, order[0], errors=1.0) and not same_decomposition(c, order[0])]
+    return _first(max(steadier, key=lambda c: c.metastability), order) if steadier else order
 
 
-def clearly_above(one: Candidate, other: Candidate) -> bool:
-    """Whether one candidate is more metastable than another beyond the error of the difference."""
-    error = np.hypot(np.nan_to_num(one.support.error), np.nan_to_num(other.support.error))
-    return bool(one.metastability - other.metastability > INTERVAL * error)
+def clearly_above(one: Candidate, other: Candidate, errors: float = INTERVAL) -> bool:
+    """Whether one candidate is more metastable than another by more than some errors of the difference."""
+    error = error_of_difference(one.support, other.support)
+    return bool(one.metastability - other.metastability > errors * error)
 
 
 def _first(best: Candidate, candidates: Sequence[Candidate]) -> list[Candidate]:

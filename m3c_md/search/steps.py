@@ -56,7 +56,7 @@ class SearchOptions:
     ----------
     selection : "objective" or "class-averaged"
         What the winner minimises among the candidates that may win, see `score`. By "class-averaged" support has a say
-        in who may win, see `ranked`, and its bandwidth may be a wider one, see `widest_first`.
+        in who may win, see `ranked`, and its bandwidth may be a wider one, see `plainest_first`.
     seed : int
         Every (start, bandwidth) has its own stream: results depend neither on order nor on ``n_jobs``.
     gap : float

@@ -29,10 +29,13 @@ class Support:
         Jackknife standard error of the metastability Q over the parts; not a number where there is only one part.
     n_parts : int
         Number of parts in which the state that is seen in the fewest parts is seen.
+    without : tuple of float
+        Q without each part.
     """
 
     error: float = np.nan
     n_parts: int = 0
+    without: tuple[float, ...] = ()
 
 
 def metastability_of(transitions: FloatArray) -> FloatArray:
@@ -70,7 +73,7 @@ def support_of(transitions: FloatArray) -> Support:
     --------
     >>> half = np.array([[9.0, 1.0], [1.0, 9.0]])
     >>> support_of(np.stack([half, half]))
-    Support(error=0.0, n_parts=2)
+    Support(error=0.0, n_parts=2, without=(1.8, 1.8))
     >>> alone = np.array([[20.0, 0.0], [0.0, 0.0]])  # the second state is seen in one of two parts
     >>> support_of(np.stack([half, alone])).n_parts
     1
@@ -81,12 +84,25 @@ def support_of(transitions: FloatArray) -> Support:
     if n_parts < 2:
         return Support(np.nan, fewest)
     total = transitions.sum(axis=0)
-    error = np.sqrt((n_parts - 1) * _without(total, transitions).var())
+    without = _without(total, transitions)
+    error = np.sqrt((n_parts - 1) * without.var())
     if n_parts >= ENOUGH_PARTS:
         # A single visit may be longer than a part. Neighbours left out together: the moving blocks of Künsch (1989).
         neighbours = transitions + np.roll(transitions, -1, axis=0)
         error = max(error, np.sqrt(0.5 * (n_parts - 2) * _without(total, neighbours).var()))
-    return Support(float(error), fewest)
+    return Support(float(error), fewest, tuple(without.tolist()))
+
+
+def error_of_difference(one: Support, other: Support) -> float:
+    """Jackknife error of the difference of two metastabilities on the same data.
+
+    Parts that are hard for one are hard for the other, so the difference is known better than either. Where it is not
+    known which parts they rest on, as if they were independent.
+    """
+    if len(one.without) != len(other.without) or not one.without:
+        return float(np.hypot(np.nan_to_num(one.error), np.nan_to_num(other.error)))
+    difference = np.subtract(one.without, other.without)
+    return float(np.sqrt((len(difference) - 1) * difference.var()))
 
 
 def _without(total: FloatArray, left_out: FloatArray) -> FloatArray:

@@ -19,7 +19,7 @@ from m3c_md.matching import same_states
 from m3c_md.optimize.blocks import Rule
 from m3c_md.search.failures import Failure, excused
 from m3c_md.search.local_search import SearchSettings
-from m3c_md.search.problem import BandwidthStart, Kernel, SearchProblem
+from m3c_md.search.problem import STANDARD, BandwidthStart, Kernel, SearchProblem
 from m3c_md.search.selection import (
     LARGEST_ERROR,
     NOTHING_LEARNED,
@@ -43,6 +43,8 @@ UNPROMISING = 2.5
 # Trials at the first bandwidths, and at the others, that are optimised at most: the most promising ones.
 MOST_SCOUTS = 8
 MOST_SWEPT = 12
+# Trials in the metric of scaled columns that have places of their own: what they find need not be learned.
+PLAIN_TRIALS = 2
 # Kernels with which the same labels are optimised at first.
 KERNELS_OF_A_START = 2
 # Trials that are optimised before it is asked whether all of them have lost a state.
@@ -186,7 +188,10 @@ def promising(
     order = sorted(judged, key=lambda one: (_rests_on_little(one[1]), one[1].score))
     supported = [c.score for _, c in known if not _rests_on_little(c)]
     limit = min(UNPROMISING * min(supported, default=np.inf), NOTHING_LEARNED)
-    chosen = _few_of_each_start([one for place, one in enumerate(order) if place == 0 or one[1].score <= limit])[:most]
+    hopeful = [one for place, one in enumerate(order) if place == 0 or one[1].score <= limit]
+    chosen = _few_of_each_start(hopeful)[:most]
+    plain = _few_of_each_start([one for one in hopeful if one[1].metric == STANDARD])[:PLAIN_TRIALS]
+    chosen += [one for one in plain if all(one is not other for other in chosen)]
     others = [c for _, c in order if c.standing(problem.settings, problem.n_windows) != Standing.DEGENERATE]
     extra = more_metastable(order[0][1], others)
     return chosen + [one for one in order if one[1] is extra and all(one is not other for other in chosen)]
