@@ -24,7 +24,7 @@ Bars = Literal["column", "dihedral", "residue"]
 # Inches: of a bar, and of the narrowest and the widest figure.
 BAR_WIDTH, NARROWEST, WIDEST = 0.25, 4.0, 14.0
 # Few bars are as wide as if there were so many.
-FEWEST_PLACES = 5
+FEWEST_PLACES = 3
 # Inches that a letter of a name and a turned name take along the axis.
 LETTER, LINE = 0.08, 0.15
 
