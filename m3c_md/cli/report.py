@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 MOST_NAMED = 12
 # Residues, angles or columns that are named because the states depend on them most.
 MOST_LEADING = 5
+# Smaller shares than this are not worth a name.
+LEAST_LEADING = 0.01
 
 
 def report_text(
@@ -120,9 +122,10 @@ def relevance_lines(model: MarginModel, data: Trajectories, structures: bool) ->
 def _leading(shares: pd.Series) -> str:
     """Names of the largest shares, and how much is left for the others."""
     largest = shares.sort_values(ascending=False, kind="stable").head(MOST_LEADING)
+    largest = largest[: max(1, int((largest >= LEAST_LEADING).sum()))]
     text = ", ".join(f"{name} {share:.1%}" for name, share in largest.items())
     others = len(shares) - len(largest)
-    return f"{text}; {others} others {max(0.0, 1.0 - largest.sum()):.1%}" if others else text
+    return f"{text}; {others} more {max(0.0, 1.0 - largest.sum()):.1%}" if others else text
 
 
 def table_lines(table: Any) -> list[str]:

@@ -95,7 +95,7 @@ def test_leading_residues_come_first_and_the_others_are_summed_up():
     columns = list(DihedralFeaturizer("phi", sincos=False).describe(topology_of(["ACE", *["ALA"] * 9, "NME"])))
     shares = np.arange(1.0, 10.0)
     lines = relevance_lines(Sampler(columns, shares), trajectories(columns, ["phi"]), structures=False)
-    assert lines[1] == "    residues: ALA 10 20.0%, ALA 9 17.8%, ALA 8 15.6%, ALA 7 13.3%, ALA 6 11.1%; 4 others 22.2%"
+    assert lines[1] == "    residues: ALA 10 20.0%, ALA 9 17.8%, ALA 8 15.6%, ALA 7 13.3%, ALA 6 11.1%; 4 more 22.2%"
     assert lines[2].count(",") == MOST_LEADING - 1
     assert lines[2].startswith("    dihedrals: phi ALA 10 20.0%, phi ALA 9 17.8%")
     assert len(lines) == 3
@@ -105,6 +105,16 @@ def test_columns_of_arrays_are_named_as_they_are():
     columns = ["column 0", "column 1"]
     lines = relevance_lines(Sampler(columns, np.array([1.0, 3.0])), trajectories(columns, None), structures=False)
     assert lines[1:] == ["    columns: column 1 75.0%, column 0 25.0%"]
+
+
+def test_tiny_shares_are_not_named_but_the_largest_always_is():
+    for shares, wanted in (
+        ([0.004, 0.986, 0.01], "column 1 98.6%, column 2 1.0%; 1 more 0.4%"),
+        ([1.0] * 200, "column 0 0.5%; 199 more 99.5%"),
+    ):
+        columns = [f"column {number}" for number in range(len(shares))]
+        lines = relevance_lines(Sampler(columns, np.array(shares)), trajectories(columns, None), structures=False)
+        assert lines[1:] == [f"    columns: {wanted}"]
 
 
 def test_columns_that_are_no_angles_have_no_b_factors(tmp_path):
