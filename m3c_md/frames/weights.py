@@ -14,6 +14,8 @@ from m3c_md.arrays import FloatArray, IntArray
 WEIGHT_BOUNDS = (0.05, 20.0)
 # Share of the weight that a state has at least where a rule is fitted.
 LEAST_WEIGHT = 0.05
+# Windows of a state from which on it is lifted.
+TELLING_WINDOWS = 8
 
 
 def weights_of_ratios(ratios: Sequence[NDArray[np.floating]]) -> FloatArray:
@@ -59,9 +61,12 @@ def lifted(weights: FloatArray, labels: IntArray, n_states: int) -> FloatArray:
     """Weights of windows, normalised, in which no state counts less than a share of `LEAST_WEIGHT`.
 
     A state of weight p is given up where leaving its windows wrong, at a cost of 3p, is cheaper than telling them
-    apart. That a state is rare says nothing against it.
+    apart. That a state is rare says nothing against it; that it has a handful of windows does: any rule with many
+    features tells them apart. So states of few windows are lifted less.
     """
     mass = np.bincount(labels, weights=weights, minlength=n_states) / weights.sum()
-    factors = np.maximum(1.0, LEAST_WEIGHT / np.maximum(mass, 1e-3))
+    number = np.bincount(labels, minlength=n_states)
+    wanted = LEAST_WEIGHT / np.maximum(mass, np.finfo(float).tiny)
+    factors = np.maximum(1.0, np.minimum(wanted, number / TELLING_WINDOWS))
     heavier = weights * factors[labels]
     return np.asarray(heavier / heavier.sum())
