@@ -77,6 +77,17 @@ def plot_relevance(
     check_choice("by", by, get_args(Bars))
     table = _shares(relevance, by)
     axis = single_axes(ax, (min(max(1.0 + BAR_WIDTH * len(table), NARROWEST), WIDEST), 3.4))
+    _draw(axis, table)
+    axis.set(xlabel=by, ylabel="share of the relevance / %")
+    _name_bars(axis, [str(name) for name in table.index])
+    if by == "residue":  # above the axes, where it hides no bar
+        where = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.2}
+        axis.legend(fontsize="small", ncols=5, frameon=False, handlelength=1.0, columnspacing=1.0, **where)
+    return axis
+
+
+def _draw(axis: Any, table: pd.DataFrame) -> None:
+    """Stacked bars of a table, and limits that leave them room."""
     places, bottom = np.arange(len(table)), np.zeros(len(table))
     for name, shares in table.items():
         color = series_style(KINDS.index(name))["color"] if name in KINDS else "0.4"
@@ -84,13 +95,7 @@ def plot_relevance(
         axis.bar(places, heights, bottom=bottom, width=0.8, color=color, label=name)
         bottom += heights
     middle, half = places.mean(), 0.5 * max(len(table), FEWEST_PLACES) + 0.1
-    axis.set(xlabel=by, xlim=(middle - half, middle + half))
-    axis.set(ylabel="share of the relevance / %", ylim=(0.0, 1.05 * bottom.max()))
-    _name_bars(axis, [str(name) for name in table.index])
-    if by == "residue":  # above the axes, where it hides no bar
-        where = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.2}
-        axis.legend(fontsize="small", ncols=5, frameon=False, handlelength=1.0, columnspacing=1.0, **where)
-    return axis
+    axis.set(xlim=(middle - half, middle + half), ylim=(0.0, 1.05 * bottom.max()))
 
 
 def _usual_bars(relevance: pd.Series) -> Bars:
