@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from m3c_md.clustering.mmc import MMC
     from m3c_md.clustering.model_file import load_model
     from m3c_md.clustering.pcca_plus import PCCAPlus
+    from m3c_md.clustering.relevance import relevance_by_dihedral, relevance_by_residue
     from m3c_md.features.featurizer import DihedralFeaturizer
     from m3c_md.validation.comparison import compare
     from m3c_md.validation.scan import scan_states
@@ -29,6 +30,8 @@ __all__ = [
     "PCCAPlus",
     "compare",
     "load_model",
+    "relevance_by_dihedral",
+    "relevance_by_residue",
     "scan_states",
 ]
 
@@ -41,6 +44,8 @@ _HOMES = {
     "PCCAPlus": "m3c_md.clustering.pcca_plus",
     "compare": "m3c_md.validation.comparison",
     "load_model": "m3c_md.clustering.model_file",
+    "relevance_by_dihedral": "m3c_md.clustering.relevance",
+    "relevance_by_residue": "m3c_md.clustering.relevance",
     "scan_states": "m3c_md.validation.scan",
 }
 

@@ -15,13 +15,16 @@ README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 def test_the_example_runs_as_printed():
     matplotlib.use("Agg")
-    first, second = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    first, relevance, second = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     names: dict[str, object] = {}
     exec(first, names)
     assert names["msm"].transition_matrix.shape == (3, 3)
     assert np.trace(names["msm"].transition_matrix) > 2.9
     assert names["ax"].get_legend() is not None
-    # The second goes on where the first ended; two trajectories and the quick methods will do to see that it runs.
+    exec(relevance, names)
+    assert len(names["ax"].patches) == len(names["model"].relevance) == 2
+    assert [x.shape for x in names["slow"]] == [(len(x), 1) for x in names["trajs"]]
+    # The last goes on where the first ended; two trajectories and the quick methods will do to see that it runs.
     names["trajs"] = names["trajs"][:2]
     exec(second.replace("n_states=3,", 'n_states=3, methods=("pcca+", "k-medoids"), n_jobs=1,'), names)
     assert names["comparison"].table.index.tolist() == ["PCCA+ (10)", "k-medoids"]

@@ -8,9 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from m3c_md.cli.console import Console
-from m3c_md.cli.fit import FEATURES, MODEL, brief_list, write_labels, write_structures
+from m3c_md.cli.fit import FEATURES, MODEL, brief_list, name_columns, write_labels
 from m3c_md.cli.output import OutputFolder, add_output_options
-from m3c_md.cli.report import data_lines, draw_ramachandran, report_text, state_lines, table_lines, warn_of_methods
+from m3c_md.cli.report import (
+    data_lines,
+    draw_ramachandran,
+    relevance_lines,
+    report_text,
+    state_lines,
+    table_lines,
+    warn_of_methods,
+)
+from m3c_md.cli.structures import write_structures
 from m3c_md.cli.trajectories import Trajectories, load_trajectories, whole_number
 
 if TYPE_CHECKING:
@@ -22,7 +31,7 @@ N_STATES = 3
 MICROSTATES = (100, 200, 500)
 STRUCTURES_PER_STATE = 10
 DEMO_FILES = (
-    *("ramachandran.png", "implied_timescales.png", "metastability.png", "search.png"),
+    *("ramachandran.png", "implied_timescales.png", "metastability.png", "relevance.png", "search.png"),
     *(MODEL, FEATURES, "labels/*.npy", "structures/state_*.pdb", "table.csv", "report.txt"),
 )
 
@@ -77,7 +86,8 @@ def run_demo(options: argparse.Namespace, console: Console) -> int:
         if "M3C" not in comparison.models:
             raise DegenerateSolutionError(comparison.table["warnings"]["M3C"])
         model: M3CModel = comparison.models["M3C"]
-        body = _findings(comparison, model)
+        name_columns(model, data)
+        body = _findings(comparison, model, data)
         for line in ["", *body]:
             console.say(line)
         _write(folder, comparison, model, data)
@@ -107,11 +117,12 @@ def _load(shipped: MolecularData, n_jobs: int | None) -> Trajectories:
     return load_trajectories(argparse.Namespace(files=files, top=str(shipped.topology_file), **options))
 
 
-def _findings(comparison: Comparison, model: M3CModel) -> list[str]:
+def _findings(comparison: Comparison, model: M3CModel, data: Trajectories) -> list[str]:
     lines = [f"M3C found {model.n_states} states:"]
     lines += state_lines(model)
     lines += [
         f"  objective {model.objective:.4f}, certified to within {model.gap:.0e} of the optimum for its labels",
+        *relevance_lines(model, data, structures=True),
         "",
     ]
     lag = f"{comparison.lagtime * comparison.dt:g} {comparison.unit}"
@@ -124,7 +135,7 @@ def _write(folder: OutputFolder, comparison: Comparison, model: M3CModel, data: 
     import matplotlib
 
     matplotlib.use("Agg")
-    from m3c_md.plots import plot_search
+    from m3c_md.plots import plot_relevance, plot_search
 
     write_labels(folder, data, model.transform(data.features))
     folder.text(FEATURES, data.settings.to_json())
@@ -134,5 +145,6 @@ def _write(folder: OutputFolder, comparison: Comparison, model: M3CModel, data: 
     folder.picture("ramachandran.png", draw_ramachandran(comparison.models, data))
     folder.picture("implied_timescales.png", comparison.plot_timescales())
     folder.picture("metastability.png", comparison.plot_metastability())
+    folder.picture("relevance.png", plot_relevance(model))
     folder.picture("search.png", plot_search(model))
     write_structures(folder, model, data, STRUCTURES_PER_STATE)

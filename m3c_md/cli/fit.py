@@ -7,9 +7,10 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from m3c_md.cli.console import Console, silent_standard_output
+from m3c_md.cli.console import Console
 from m3c_md.cli.output import OutputFolder, add_checkpoint_option, add_output_options
-from m3c_md.cli.report import data_lines, draw_ramachandran, report_text, state_lines
+from m3c_md.cli.report import data_lines, draw_ramachandran, relevance_lines, report_text, state_lines
+from m3c_md.cli.structures import write_structures
 from m3c_md.cli.trajectories import Trajectories, add_data_options, load_trajectories, time_step, whole_number
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 MODEL, FEATURES = "model.m3c", "features.json"
 FIT_FILES = (
     *(MODEL, FEATURES, "labels/*.npy", "structures/state_*.pdb"),
-    *("implied_timescales.png", "ramachandran.png", "search.png", "report.txt"),
+    *("implied_timescales.png", "ramachandran.png", "relevance.png", "search.png", "report.txt"),
 )
 
 EXAMPLES = """examples:
@@ -32,7 +33,8 @@ EXAMPLES = """examples:
 
 DIR gets labels/NAME.npy (a state per frame), model.m3c and features.json (for m3c-md transform and
 m3c_md.load_model), implied_timescales.png, search.png, ramachandran.png (for one phi and one psi),
-structures/state_0.pdb ... (the frames deepest inside each state) and report.txt."""
+relevance.png (which residues or columns the states depend on), structures/state_0.pdb ... (the frames
+deepest inside each state, B-factors: relevance of the residue) and report.txt."""
 
 
 def add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -72,18 +74,20 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
         for line in data_lines(data):
             console.say(line)
         model = estimator.fit_fetch(data.features, checkpoint=options.checkpoint)
+        name_columns(model, data)
         dtrajs = model.transform(data.features)
         write_labels(folder, data, dtrajs)
         folder.text(FEATURES, data.settings.to_json())
         with folder.writing(MODEL) as path:
             model.save(path)
         quality, timescales = _kinetics(dtrajs, model.n_states, options, dt, unit)
-        body = _findings(model, quality, timescales)
+        with_structures = data.settings.dihedrals is not None and options.structures > 0
+        body = _findings(model, quality, timescales) + relevance_lines(model, data, with_structures)
         console.say()
         for line in body:
             console.say(line)
         _write_pictures(folder, model, data, timescales)
-        if data.settings.dihedrals is not None and options.structures:
+        if with_structures:
             write_structures(folder, model, data, options.structures)
         seconds = time.perf_counter() - began
         folder.text("report.txt", report_text(options, console, data, body, seconds))
@@ -94,6 +98,7 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
             "command": "fit",
             "n_frames": data.n_frames,
             "columns": data.settings.columns,
+            "relevance": model.relevance.to_list(),
             "populations": model.populations,
             "visits": None if model.visits is None else model.visits.to_dict("records"),
             "Q": quality,
@@ -109,6 +114,12 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
         }
     )
     return 0
+
+
+def name_columns(model: M3CModel, data: Trajectories) -> None:
+    """Tell a model what its columns are called, if they are angles; those of arrays have no names of their own."""
+    if data.settings.dihedrals is not None:
+        model.columns = list(data.settings.columns)
 
 
 def write_labels(folder: OutputFolder, data: Trajectories, dtrajs: list[NDArray[np.int32]]) -> None:
@@ -163,34 +174,14 @@ def _write_pictures(folder: OutputFolder, model: M3CModel, data: Trajectories, t
     import matplotlib
 
     matplotlib.use("Agg")
-    from m3c_md.plots import plot_implied_timescales, plot_search
+    from m3c_md.plots import plot_implied_timescales, plot_relevance, plot_search
 
     folder.picture("implied_timescales.png", plot_implied_timescales(timescales))
     map_of_states: Any = draw_ramachandran(model, data)
     if map_of_states is not None:
         folder.picture("ramachandran.png", map_of_states)
+    folder.picture("relevance.png", plot_relevance(model))
     folder.picture("search.png", plot_search(model))
-
-
-def write_structures(folder: OutputFolder, model: M3CModel, data: Trajectories, n_structures: int) -> None:
-    """Write the frames deepest inside each state, deepest first, with all atoms of the files."""
-    import mdtraj as md
-    from tqdm import tqdm
-
-    from m3c_md.features.files import plain_path, read_topology
-
-    topology = read_topology(data.top, data.files)
-    samples = model.sample(data.features, n_structures)
-    with silent_standard_output(), tqdm(total=sum(map(len, samples)), desc="structures") as bar:
-        for state, chosen in enumerate(samples):
-            frames = []
-            for trajectory, frame in chosen.tolist():
-                place = frame * data.stride
-                with plain_path(data.files[trajectory]) as name:
-                    frames.append(md.load_frame(name, place, top=topology))
-                bar.update()
-            with folder.writing(f"structures/state_{state}.pdb") as path:
-                md.join(frames, check_topology=False).save_pdb(str(path))
 
 
 def brief_list(names: list[str]) -> str:

@@ -11,12 +11,18 @@ from m3c_md.cli.trajectories import Trajectories
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
     from numpy.typing import NDArray
 
+    from m3c_md.clustering.margin_model import MarginModel
     from m3c_md.clustering.state_model import StateModel
 
 # More columns than this are not named one by one.
 MOST_NAMED = 12
+# Residues, angles or columns that are named because the states depend on them most.
+MOST_LEADING = 5
+# Smaller shares than this are not worth a name.
+LEAST_LEADING = 0.01
 
 
 def report_text(
@@ -97,6 +103,29 @@ def state_lines(model: StateModel) -> list[str]:
         by = f", in {row['trajectories']} trajectories" if several else ""
         lines.append(f"  state {state}: {share:6.1%} of the frames, entered {row['entered']} times{by}")
     return lines
+
+
+def relevance_lines(model: MarginModel, data: Trajectories, structures: bool) -> list[str]:
+    """Residues and angles, or else columns, that the states depend on most, and what B-factors of structures are."""
+    from m3c_md.cli.structures import b_factor_note
+    from m3c_md.clustering.relevance import named_relevance, relevance_by_dihedral, relevance_by_residue
+
+    relevance = named_relevance(model.relevance, data.settings.columns)
+    lines = ["  relevance, how much the scores of the states change with each (see relevance.png):"]
+    if data.settings.dihedrals is None:
+        return [*lines, f"    columns: {_leading(relevance)}"]
+    residues = relevance_by_residue(relevance)
+    lines += [f"    residues: {_leading(residues)}", f"    dihedrals: {_leading(relevance_by_dihedral(relevance))}"]
+    return [*lines, *([f"    {b_factor_note(residues)}"] if structures else [])]
+
+
+def _leading(shares: pd.Series) -> str:
+    """Names of the largest shares, and how much is left for the others."""
+    largest = shares.sort_values(ascending=False, kind="stable").head(MOST_LEADING)
+    largest = largest[: max(1, int((largest >= LEAST_LEADING).sum()))]
+    text = ", ".join(f"{name} {share:.1%}" for name, share in largest.items())
+    others = len(shares) - len(largest)
+    return f"{text}; {others} more {max(0.0, 1.0 - largest.sum()):.1%}" if others else text
 
 
 def table_lines(table: Any) -> list[str]:

@@ -71,6 +71,12 @@ class M3C(MarginEstimator):
         or less where that takes no more than a few steps.
     scale : "standard" or "none"
         Whether to divide each column by its standard deviation first.
+    metric : "auto", "standard", "kinetic", "learned", matrix or fitted estimator
+        In which coordinates the kernel takes distances. "standard": every column divided by its standard deviation (as
+        it is for ``scale="none"``); "kinetic": slow directions count more; "learned": directions learned from the rule
+        itself; "auto": all compete, and the plainest that describes the data as well as the best wins. A matrix
+        (n_columns, n_directions), or a fitted linear transformer such as deeptime's TICA, is taken as it is.
+        ``model.metric`` has what was taken, ``model.relevance`` how much each column matters.
     random_state : None, int or numpy.random.Generator
         Same number, same answer, whatever the number of processes or threads.
     n_jobs : int, optional

@@ -29,8 +29,14 @@ class MMC(MarginEstimator):
         Number κ of clusters.
     starts : sequence of str or label arrays
         Where the local search starts; known: "kmeans", "kmedoids", "relaxation", "relaxation-literal", "random".
-    bandwidth, n_features, regularization, balance, selection, features, n_coarse, max_iterations, tolerance, scale, \
-random_state, n_jobs, progress
+    metric : "auto", "standard", "kinetic", "learned", matrix or fitted estimator
+        In which coordinates the kernel takes distances. "standard": every column divided by its standard deviation (as
+        it is for ``scale="none"``); "learned": directions learned from the rule itself; "auto": both compete, and the
+        plainest that describes the data as well as the best wins. "kinetic", slow directions count more, needs time,
+        which MMC does not see: it is the same as "standard". A matrix (n_columns, n_directions), or a fitted linear
+        transformer such as deeptime's TICA, is taken as it is.
+    bandwidth, n_features, regularization, balance, selection, features, n_coarse, max_iterations, tolerance, gap, \
+scale, random_state, n_jobs, progress
         As in `M3C`.
 
     Examples

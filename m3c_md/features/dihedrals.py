@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,21 +13,13 @@ from mdtraj.geometry import dihedral as md_dihedral
 from numpy.typing import NDArray
 
 from m3c_md.exceptions import InputError
+from m3c_md.inputs.dihedral_names import KINDS, Dihedral, residue_names
 from m3c_md.inputs.settings import check_choice
 
 Float32Array = NDArray[np.float32]
 
-# Each kind and mdtraj's search for its atoms. The second atom of a quartet belongs to the residue that names the angle.
-_SEARCHES = {
-    "phi": md_dihedral.indices_phi,
-    "psi": md_dihedral.indices_psi,
-    "omega": md_dihedral.indices_omega,
-    "chi1": md_dihedral.indices_chi1,
-    "chi2": md_dihedral.indices_chi2,
-    "chi3": md_dihedral.indices_chi3,
-    "chi4": md_dihedral.indices_chi4,
-}
-KINDS = tuple(_SEARCHES)
+# mdtraj's search for the atoms of each kind. The second atom of a quartet belongs to the residue that names the angle.
+_SEARCHES = {kind: getattr(md_dihedral, f"indices_{kind}") for kind in KINDS}
 
 # No two atoms of a dihedral angle that follow each other are further apart than this (nm) in any frame: bonds have 0.12
 # to 0.2 nm. Whether they are bonded at all is for `m3c_md.features.topology` to judge, by many frames.
@@ -100,8 +91,8 @@ def find_dihedrals(topology: md.Topology, kinds: Sequence[str], residues: Any = 
     >>> found.names, found.missing
     (('psi ALA 1', 'phi ALA 2'), {'phi': ['ALA 1'], 'psi': ['ALA 2']})
     """
-    chosen = _chosen_residues(topology, residues)
-    names = _residue_names(chosen)
+    chosen = chosen_residues(topology, residues)
+    names = residue_names(chosen)
     quartets: dict[tuple[int, str], Any] = {}
     for kind in kinds:
         for quartet in _SEARCHES[kind](topology):
@@ -119,15 +110,15 @@ def find_dihedrals(topology: md.Topology, kinds: Sequence[str], residues: Any = 
             )
     present = [(residue, kind) for residue in chosen for kind in kinds if (residue.index, kind) in quartets]
     return Dihedrals(
-        names=tuple(f"{kind} {names[residue.index]}" for residue, kind in present),
+        names=tuple(str(Dihedral(kind, names[residue.index])) for residue, kind in present),
         quartets=np.array([quartets[residue.index, kind] for residue, kind in present], dtype=np.int32),
         n_atoms=topology.n_atoms,
         missing=missing,
     )
 
 
-def _chosen_residues(topology: md.Topology, residues: Any) -> list[Any]:
-    """Amino acids (caps included), or what the user chose, in the order of the topology."""
+def chosen_residues(topology: md.Topology, residues: Any) -> list[Any]:
+    """Amino acids (caps included), or what the user chose (see `find_dihedrals`), in the order of the topology."""
     if residues is None:
         return [residue for residue in topology.residues if residue.is_protein or _has_backbone(residue)]
     if isinstance(residues, str):
@@ -182,21 +173,6 @@ def _is_whole(value: Any) -> bool:
 
 def _has_backbone(residue: Any) -> bool:
     return {"N", "CA", "C"} <= {atom.name for atom in residue.atoms}
-
-
-def _residue_names(residues: Sequence[Any]) -> dict[int, str]:
-    """Names such as "ALA 2", with the chain if there are several, and with the index where that does not suffice."""
-    chains = {residue.chain.index: residue.chain for residue in residues}
-    letters = [chain.chain_id for chain in chains.values()]
-    lettered = all(letters) and len(set(letters)) == len(letters)
-    names = {}
-    for residue in residues:
-        name = f"{residue.name} {residue.resSeq}"
-        if len(chains) > 1:
-            name += f" chain {residue.chain.chain_id if lettered else residue.chain.index}"
-        names[residue.index] = name
-    uses = Counter(names.values())
-    return {index: name if uses[name] == 1 else f"{name} (residue {index})" for index, name in names.items()}
 
 
 class Geometry(NamedTuple):

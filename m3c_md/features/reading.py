@@ -26,6 +26,7 @@ from m3c_md.features.dihedrals import (
 from m3c_md.features.files import trajectory_blocks
 from m3c_md.features.skeleton import Skeleton
 from m3c_md.features.topology import Inspection, after_inspection
+from m3c_md.inputs.dihedral_names import column_names
 
 _STRETCHED = (
     "{}, frame {}: {}, too far for a bond, so that the angles may be meaningless: either the molecule is broken across "
@@ -74,9 +75,7 @@ class Recipe:
     @property
     def labels(self) -> ColumnLabels:
         """Names of the columns."""
-        names = self.dihedrals.names
-        columns = [f"{function} {name}" for name in names for function in ("sin", "cos")] if self.sincos else names
-        return ColumnLabels(columns, self.dihedrals.missing)
+        return ColumnLabels(column_names(self.dihedrals.names, sincos=self.sincos), self.dihedrals.missing)
 
     def fingerprint(self) -> dict[str, Any]:
         """Everything here that features depend on, as JSON can write it."""

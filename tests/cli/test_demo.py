@@ -84,7 +84,7 @@ class TestResults:
         assert found == sorted(
             [
                 *("features.json", "implied_timescales.png", "labels/traj_00.npy", "labels/traj_01.npy"),
-                *("metastability.png", "model.m3c", "ramachandran.png", "report.txt", "search.png"),
+                *("metastability.png", "model.m3c", "ramachandran.png", "relevance.png", "report.txt", "search.png"),
                 *(f"structures/state_{state}.pdb" for state in range(N_STATES)),
                 "table.csv",
             ]
@@ -138,6 +138,8 @@ class TestResults:
         assert f"data: 2 trajectories, {2 * N_FRAMES} frames" in demo.said
         assert f"M3C found {N_STATES} states" in demo.said
         assert "lag time 2 ps" in demo.said
+        assert "residues: ALA 2 100.0%" in demo.said
+        assert "B-factors: relevance of the residue" in demo.said
         assert f"{demo.comparison.table.loc['M3C', 'Q']:.4g} ± " in demo.said
         assert str(demo.out / "ramachandran.png") in demo.said
         assert "100%" in demo.errors  # the progress bar

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import m3c_md
-from m3c_md import DihedralFeaturizer, load_model
+from m3c_md import DihedralFeaturizer, load_model, relevance_by_dihedral
 from m3c_md.cli import main
 from m3c_md.exceptions import DegenerateSolutionError
 from tests.cli.conftest import N_FRAMES, switching_peptide
@@ -30,7 +30,8 @@ class TestFit:
     def test_all_files_are_there_and_nothing_else(self, fitted):
         assert names_in(fitted) == [
             *("features.json", "implied_timescales.png", "labels/run.npy", "labels/run_2.npy", "model.m3c"),
-            *("ramachandran.png", "report.txt", "search.png", "structures/state_0.pdb", "structures/state_1.pdb"),
+            *("ramachandran.png", "relevance.png", "report.txt", "search.png"),
+            *("structures/state_0.pdb", "structures/state_1.pdb"),
         ]
         assert all((fitted / name).read_bytes().startswith(PNG) for name in names_in(fitted) if name.endswith("png"))
 
@@ -67,6 +68,18 @@ class TestFit:
         assert "lag time 10 ps" in report  # 5 ps between frames, of which every second was used
         assert "t2 = " in report
 
+    def test_report_names_the_angles_that_matter(self, fitted):
+        report = (fitted / "report.txt").read_text()
+        angles = relevance_by_dihedral(load_model(fitted / "model.m3c").relevance)
+        first, second = angles.sort_values(ascending=False).items()
+        assert "residues: ALA 2 100.0%\n" in report
+        assert f"dihedrals: {first[0]} {first[1]:.1%}, {second[0]} {second[1]:.1%}\n" in report
+        assert "B-factors: relevance of the residue to the states, from 0 to 100; 100 is ALA 2, which" in report
+
+    def test_the_model_knows_what_its_columns_are_called(self, fitted):
+        columns = json.loads((fitted / "features.json").read_text())["columns"]
+        assert load_model(fitted / "model.m3c").columns == columns
+
     def test_features_json_can_be_read_back(self, fitted):
         content = json.loads((fitted / "features.json").read_text())
         assert content["dihedrals"] == ["phi", "psi"]
@@ -99,6 +112,11 @@ class TestArrays:
         # A result of an earlier run is gone, another file is not, and no picture needs φ and ψ.
         assert sorted([*result["written"], "structures_of_mine.txt"]) == names_in(tmp_path)
         assert "labels/old.npy" not in result["written"]
+        # Columns without names are told by their numbers, and there is no residue to speak of.
+        assert sum(result["relevance"]) == pytest.approx(1.0)
+        leading = int(np.argmax(result["relevance"]))
+        assert f"columns: column {leading} {max(result['relevance']):.1%}, column {1 - leading}" in said.err
+        assert not any(word in said.err for word in ("residues:", "dihedrals:", "B-factors"))
         assert "ramachandran.png" not in result["written"]
 
     def test_no_solution(self, arrays, tmp_path, capsys, monkeypatch):
@@ -138,6 +156,7 @@ class TestInterrupt:
         monkeypatch.setattr("m3c_md.plots.plot_search", interrupt)
         assert main(["fit", *arrays, "--n-states", "3", "--out", str(tmp_path)]) == 130
         finished = ["features.json", "implied_timescales.png", "labels/x0.npy", "labels/x1.npy", "model.m3c"]
+        finished += ["relevance.png"]
         assert names_in(tmp_path) == finished
         last = capsys.readouterr().err.splitlines()[-1]
         assert last.startswith("m3c-md: interrupted; finished and complete")
