@@ -56,12 +56,11 @@ def with_competing_metrics(problem: SearchProblem, choice: MetricChoice, kind: F
 
 def with_new_metric(problem: SearchProblem, metric: Metric, kind: FeatureKind, seed: int) -> SearchProblem:
     """Return the problem with one more metric in the unit of the others, and random features of its own."""
-    frames = problem.data.frames
-    # The extent of scaled columns: one list of bandwidths then serves all metrics.
-    extent = float(np.sqrt(2.0 * (frames / problem.scale).var(axis=0).sum()))
-    n_features = next(iter(problem.maps.values())).n_features
-    drawn = draw_fourier_map(metric.n_directions, n_features, stream(seed, "metric", metric.name), kind=kind)
-    return problem.with_metric(with_extent(metric, frames, extent), drawn)
+    first = next(iter(problem.maps.values()))
+    drawn = draw_fourier_map(metric.n_directions, first.n_features, stream(seed, "metric", metric.name), kind=kind)
+    # The phases are those of all others: a model file holds them once.
+    drawn = replace(drawn, phases=first.phases)
+    return problem.with_metric(with_extent(metric, problem.data.frames, problem.scale), drawn)
 
 
 def pooled_metric(problem: SearchProblem, names: Sequence[str]) -> Metric:
