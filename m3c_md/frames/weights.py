@@ -14,6 +14,8 @@ from m3c_md.arrays import FloatArray, IntArray
 WEIGHT_BOUNDS = (0.05, 20.0)
 # Share of the weight that a state has at least where a rule is fitted.
 LEAST_WEIGHT = 0.05
+# A rarer state than this is lifted no more.
+RAREST_LIFTED = 1e-3
 
 
 def weights_of_ratios(ratios: Sequence[NDArray[np.floating]]) -> FloatArray:
@@ -61,7 +63,17 @@ def lifted(weights: FloatArray, labels: IntArray, n_states: int) -> FloatArray:
     A state of weight p is given up where leaving its windows wrong, at a cost of 3p, is cheaper than telling them
     apart. That a state is rare says nothing against it.
     """
-    mass = np.bincount(labels, weights=weights, minlength=n_states) / weights.sum()
-    factors = np.maximum(1.0, LEAST_WEIGHT / np.maximum(mass, 1e-3))
-    heavier = weights * factors[labels]
+    heavier = weights * lift_factors(weights, labels, n_states)[labels]
     return np.asarray(heavier / heavier.sum())
+
+
+def lift_factors(weights: FloatArray, labels: IntArray, n_states: int) -> FloatArray:
+    """By how much the windows of each state count more, (n_states,); one for all but the rare ones.
+
+    Examples
+    --------
+    >>> lift_factors(np.ones(100), np.repeat([0, 1], [99, 1]), 2).tolist()
+    [1.0, 5.0]
+    """
+    mass = np.bincount(labels, weights=weights, minlength=n_states) / weights.sum()
+    return np.asarray(np.maximum(1.0, LEAST_WEIGHT / np.maximum(mass, RAREST_LIFTED)))
