@@ -214,8 +214,7 @@ class MarginModel(StateModel):
         names = list(dict.fromkeys(record.metric for record in self.records))
         for number, name in enumerate(names):
             arrays[f"frequencies_{number}"] = self.maps[name].frequencies
-            matrix = self.metrics[name].matrix
-            arrays[f"{'factors' if matrix.ndim == 1 else 'matrix'}_{number}"] = matrix
+            arrays[f"metric_{number}"] = self.metrics[name].matrix
         arrays = {**arrays, **kept.arrays, **self._visit_arrays()}
         return Contents({"chosen": self.chosen, "metrics": names, **self._texts(), **kept.settings}, arrays)
 
@@ -308,9 +307,11 @@ def _stored_metrics(contents: Contents) -> tuple[dict[str, Metric], dict[str, Fo
     phases, center = contents.array("phases", None), contents.array("center", n_columns)
     for number, name in enumerate(contents.texts("metrics")):
         frequencies = contents.array(f"frequencies_{number}", n_columns, len(phases))
-        diagonal = f"factors_{number}" in contents.arrays
-        shape = (f"factors_{number}", n_columns) if diagonal else (f"matrix_{number}", n_columns, None)
-        metrics[name], maps[name] = Metric(name, contents.array(*shape)), FourierMap(frequencies, phases, center)
+        matrix = f"metric_{number}"
+        diagonal = matrix in contents.arrays and np.ndim(contents.arrays[matrix]) == 1
+        shape = (n_columns,) if diagonal else (n_columns, None)
+        metrics[name] = Metric(name, contents.array(matrix, *shape))
+        maps[name] = FourierMap(frequencies, phases, center)
     if not metrics:
         raise ModelFileError("it holds no metric")
     return metrics, maps
