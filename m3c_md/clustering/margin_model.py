@@ -120,7 +120,7 @@ class MarginModel(StateModel):
     def _farthest(self) -> FloatArray:
         # Beyond it the angles whose cosines are taken lose their digits, and rounding would choose the state.
         fastest = np.abs(self.feature_map.frequencies).max(axis=1)
-        reach = MOST_PERIODS / np.maximum(fastest, np.finfo(float).tiny)
+        reach = MOST_PERIODS / np.maximum(fastest, 1.0 / LARGEST)  # a metric may leave columns out
         return np.asarray(np.minimum(super()._farthest(), np.abs(self.feature_map.center) + reach))
 
     def _scores(self, frames: FloatArray) -> FloatArray:
@@ -214,7 +214,8 @@ class MarginModel(StateModel):
         names = list(dict.fromkeys(record.metric for record in self.records))
         for number, name in enumerate(names):
             arrays[f"frequencies_{number}"] = self.maps[name].frequencies
-            arrays[f"metric_{number}"] = self.metrics[name].matrix
+            matrix = self.metrics[name].matrix
+            arrays[f"{'factors' if matrix.ndim == 1 else 'matrix'}_{number}"] = matrix
         arrays = {**arrays, **kept.arrays, **self._visit_arrays()}
         return Contents({"chosen": self.chosen, "metrics": names, **self._texts(), **kept.settings}, arrays)
 
@@ -307,11 +308,9 @@ def _stored_metrics(contents: Contents) -> tuple[dict[str, Metric], dict[str, Fo
     phases, center = contents.array("phases", None), contents.array("center", n_columns)
     for number, name in enumerate(contents.texts("metrics")):
         frequencies = contents.array(f"frequencies_{number}", n_columns, len(phases))
-        matrix = f"metric_{number}"
-        diagonal = matrix in contents.arrays and np.ndim(contents.arrays[matrix]) == 1
-        shape = (n_columns,) if diagonal else (n_columns, None)
-        metrics[name] = Metric(name, contents.array(matrix, *shape))
-        maps[name] = FourierMap(frequencies, phases, center)
+        diagonal = f"factors_{number}" in contents.arrays
+        shape = (f"factors_{number}", n_columns) if diagonal else (f"matrix_{number}", n_columns, None)
+        metrics[name], maps[name] = Metric(name, contents.array(*shape)), FourierMap(frequencies, phases, center)
     if not metrics:
         raise ModelFileError("it holds no metric")
     return metrics, maps

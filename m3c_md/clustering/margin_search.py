@@ -306,10 +306,11 @@ class MarginEstimator(StateEstimator):
 
 def sensitivity_of(problem: SearchProblem, winner: Candidate) -> dict[str, Any]:
     """Directions along which the winner's scores change, and the standard deviations in whose units they are."""
-    spread = column_scale(problem.data.frames, "standard")
-    of_rule = learned_metric(problem, winner, "rule").matrix * spread[:, None]
+    frames = problem.data.frames
+    # A constant column may change the scores of a rule, but never did.
+    of_rule = learned_metric(problem, winner, "rule").matrix * frames.std(axis=0)[:, None]
     directions, sizes, _ = np.linalg.svd(of_rule, full_matrices=False)
-    return {"sensitivity": directions * sizes, "spread": spread}
+    return {"sensitivity": directions * sizes, "spread": column_scale(frames, "standard")}
 
 
 def _check_widths(bandwidths: Sequence[float], usual: Sequence[float]) -> None:
