@@ -126,10 +126,15 @@ def shared_metric(name: str, moments: LaggedMoments, most: int) -> Metric:
 
 
 def _kept(directions: FloatArray, most: int) -> FloatArray:
-    """Return the first directions, but those that are next to zero; the very first in any case."""
+    """Return the first directions, but those that are next to zero; the very first in any case.
+
+    The largest component of each is positive: random features depend on the sign, which eigenvectors do not have.
+    """
     sizes = (directions**2).sum(axis=0)
     number = int(np.count_nonzero(sizes > NEGLIGIBLE * sizes[0]))
-    return directions[:, : max(1, min(most, number))]
+    kept = directions[:, : max(1, min(most, number))]
+    largest = kept[np.abs(kept).argmax(axis=0), np.arange(kept.shape[1])]
+    return np.asarray(np.where(largest < 0.0, -kept, kept))
 
 
 def gradient_metric(

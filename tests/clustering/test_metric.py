@@ -93,11 +93,17 @@ class TestLearned:
             assert set(other.transform(as_frame(noisy.frames[:200]))) <= {0, 1, 2}
 
     def test_units_of_the_columns_do_not_matter(self, noisy: Wells) -> None:
+        x, units = noisy.frames[:1200, :12], 2.0 ** np.arange(-12.0, 12.0, 2.0)
+        one, other = (quick(3, bandwidth="auto").fit_fetch(frames) for frames in (x, x * units))
+        assert_array_equal(one.transform(x), other.transform(x * units))
+        assert_allclose(other.relevance, one.relevance)
+        assert_allclose(other.metric * np.outer(units, units), one.metric)
+
+    def test_rounding_of_units_and_origins_hardly_matters(self, noisy: Wells) -> None:
         x, units = noisy.frames[:1200, :12], np.geomspace(1e-4, 1e4, 12)
         one, other = (quick(3, bandwidth="auto").fit_fetch(frames) for frames in (x, x * units + 3.0 * units))
-        assert one.candidates["metric"][0] == other.candidates["metric"][0]
-        assert agreement(one.transform(x), other.transform(x * units + 3.0 * units)) > 0.99  # rounding moves a few
-        assert_allclose(other.relevance, one.relevance, atol=0.01)
+        assert agreement(one.transform(x), other.transform(x * units + 3.0 * units)) > 0.99
+        assert_allclose(other.relevance, one.relevance, atol=0.02)
 
     def test_a_file_holds_all_of_it(self, model: M3CModel, noisy: Wells, tmp_path: Path) -> None:
         model.save(tmp_path / "model.m3c")
@@ -224,6 +230,7 @@ class TestGiven:
         found: M3CModel = quick(3, **{"bandwidth": "auto", "metric": metric, **changes}).fit_fetch(wells.frames)
         return found
 
+    @pytest.mark.filterwarnings("ignore::m3c_md.exceptions.M3CWarning")  # noise has no states
     def test_only_what_it_shows_is_seen(self, wells: Wells) -> None:
         found = self.fit(wells, np.eye(6)[:, :2])
         assert set(found.candidates["metric"]) == {"given"}
@@ -246,6 +253,7 @@ class TestGiven:
         assert_allclose(other.metric, one.metric)
         assert_array_equal(one.transform(wells.frames), other.transform(wells.frames))
 
+    @pytest.mark.filterwarnings("ignore::m3c_md.exceptions.M3CWarning")  # some do not show the states
     @pytest.mark.parametrize("name", ["PCA", "scaler", "TICA", "single precision", "frame"])
     def test_linear_transformers_are_matrices(self, name: str, wells: Wells) -> None:
         x = wells.frames
@@ -260,7 +268,8 @@ class TestGiven:
         }[name]()
         # Right labels, as far as these coordinates go: the metric is what this is about.
         found = self.fit(wells, transformer, starts=[wells.states], regularization=1e-4)
-        y = np.asarray(transformer.transform(x[:100]), dtype=float)
+        shown = pd.DataFrame(x[:100], columns=list("abcdef")) if name == "frame" else x[:100]
+        y = np.asarray(transformer.transform(shown), dtype=float)
         expected = ((y[:, None] - y) ** 2).sum(axis=-1)
         squared = np.einsum("ijk,kl,ijl->ij", x[:100, None] - x[:100], found.metric, x[:100, None] - x[:100])
         assert_allclose(squared / squared.max(), expected / expected.max(), atol=1e-4)

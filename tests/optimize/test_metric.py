@@ -241,6 +241,16 @@ class TestGradient:
         assert (np.diff(sizes) <= 0.0).all()
 
 
+def test_directions_have_signs_of_their_own() -> None:
+    """Eigenvectors come with either sign; the features of a metric must not depend on which."""
+    moments = moments_of(memory([0.98, 0.9, 0.5], 2000) @ np.random.default_rng(0).normal(size=(3, 3)))
+    rooted = Metric("root", square_root(moments.lagged @ moments.lagged))
+    for metric in (kinetic_metric("k", moments, 1.0, 3), shared_metric("s", moments, 3), rooted):
+        scaled = metric.matrix if metric is rooted else metric.matrix * moments.scale[:, None]
+        assert scaled.shape[1] > 1
+        assert (scaled.max(axis=0) >= -scaled.min(axis=0)).all()
+
+
 class TestSquareRoot:
     def test_outer_products_add_up(self) -> None:
         factor = np.random.default_rng(0).normal(size=(6, 3))
