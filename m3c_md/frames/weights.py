@@ -14,8 +14,8 @@ from m3c_md.arrays import FloatArray, IntArray
 WEIGHT_BOUNDS = (0.05, 20.0)
 # Share of the weight that a state has at least where a rule is fitted.
 LEAST_WEIGHT = 0.05
-# A rarer state than this is lifted no more.
-RAREST_LIFTED = 1e-3
+# Windows of a state from which on it is lifted.
+TELLING_WINDOWS = 8
 
 
 def weights_of_ratios(ratios: Sequence[NDArray[np.floating]]) -> FloatArray:
@@ -61,7 +61,8 @@ def lifted(weights: FloatArray, labels: IntArray, n_states: int) -> FloatArray:
     """Weights of windows, normalised, in which no state counts less than a share of `LEAST_WEIGHT`.
 
     A state of weight p is given up where leaving its windows wrong, at a cost of 3p, is cheaper than telling them
-    apart. That a state is rare says nothing against it.
+    apart. That a state is rare says nothing against it; that it has a handful of windows does: any rule with many
+    features tells them apart. So states of few windows are lifted less.
     """
     heavier = weights * lift_factors(weights, labels, n_states)[labels]
     return np.asarray(heavier / heavier.sum())
@@ -72,8 +73,10 @@ def lift_factors(weights: FloatArray, labels: IntArray, n_states: int) -> FloatA
 
     Examples
     --------
-    >>> lift_factors(np.ones(100), np.repeat([0, 1], [99, 1]), 2).tolist()
+    >>> lift_factors(np.ones(4000), np.repeat([0, 1], [3960, 40]), 2).tolist()
     [1.0, 5.0]
     """
     mass = np.bincount(labels, weights=weights, minlength=n_states) / weights.sum()
-    return np.asarray(np.maximum(1.0, LEAST_WEIGHT / np.maximum(mass, RAREST_LIFTED)))
+    number = np.bincount(labels, minlength=n_states)
+    wanted = LEAST_WEIGHT / np.maximum(mass, np.finfo(float).tiny)
+    return np.asarray(np.maximum(1.0, np.minimum(wanted, number / TELLING_WINDOWS)))

@@ -47,6 +47,8 @@ def with_competing_metrics(problem: SearchProblem, choice: MetricChoice, kind: F
             kinetic_metric(f"{few} slowest", moments, 1.0, few),
             shared_metric("shared", moments, min(most, 2 * few)),
         ]
+        if problem.late_moments is not None:
+            metrics.append(kinetic_metric("late", problem.late_moments, 1.0, min(most, 2 * few)))
     if choice == "kinetic":
         problem = replace(problem, metrics={})
     for metric in metrics:

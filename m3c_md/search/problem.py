@@ -49,6 +49,10 @@ STANDARD = "standard"
 FEW_COLUMNS = 8
 # Slow directions in which the frames of more columns are partitioned.
 CELL_DIRECTIONS = 10
+# A longer lag time, in lag times, at which slow directions are looked for, too: columns of noise have a memory, but
+# few of them one as long as states. And the share of the windows that must reach so far.
+LATE = 20
+ENOUGH_LATE = 0.5
 
 
 class Kernel(NamedTuple):
@@ -78,8 +82,9 @@ class SearchProblem:
         Metrics that compete, by name.
     maps : mapping of str to FourierMap
         Feature map of bandwidth 1 for each of them.
-    moments : LaggedMoments or None
-        Second moments of the scaled columns; None where no metric needs them.
+    moments, late_moments : LaggedMoments or None
+        Second moments of the scaled columns at the lag time, and at `LATE` times that; None where no metric needs
+        them, or where trajectories are too short.
     spaces : list of Metric
         Coordinates in which frames are partitioned, one after the other.
     partitions : list of Microstates
@@ -99,6 +104,7 @@ class SearchProblem:
     metrics: Mapping[str, Metric]
     maps: Mapping[str, FourierMap]
     moments: LaggedMoments | None
+    late_moments: LaggedMoments | None
     spaces: list[Metric]
     partitions: list[Microstates]
     coarse: Clustering | None
@@ -159,7 +165,8 @@ def prepare_problem(
     # First of all, so that the features depend on nothing but the seed and the number of directions.
     base_map = draw_fourier_map(first.n_directions, n_features, rng, kind=feature_kind)
     moments = lagged_moments(data.frames, data.windows[0], data.windows[-1], columns) if kinetic else None
-    spaces = [first] if moments is None else _slow_spaces(first, moments)
+    late = _late_moments(data, columns) if kinetic and len(columns) > FEW_COLUMNS else None
+    spaces = [first] if moments is None else _slow_spaces(first, moments, late)
     enough = next(number for most, number in N_PARTITIONS if data.n_windows <= most)
     n_partitions = enough if reweight else int("pcca" in starts or "lumping" in starts)
     if n_partitions:
@@ -181,12 +188,26 @@ def prepare_problem(
         points = joined_slices(data, columns)
         coarse = k_medoids(points, at_most_distinct(points, n_coarse), rng)
     problem = SearchProblem(
-        data, weights, columns, {}, {}, moments, spaces, partitions, coarse, settings, source, unrelaxed
+        data, weights, columns, {}, {}, moments, late, spaces, partitions, coarse, settings, source, unrelaxed
     )
     return problem.with_metric(first, base_map)
 
 
-def _slow_spaces(standard: Metric, moments: LaggedMoments) -> list[Metric]:
+def _late_moments(data: WindowSet, scale: FloatArray) -> LaggedMoments | None:
+    """Second moments at a longer lag time, by which fast noise has gone; None where that leaves too few windows."""
+    if not data.lengths:
+        return None
+    first = data.windows[0]
+    last = first + LATE * int(data.windows[-1, 0] - first[0])
+    trajectory = np.repeat(np.arange(len(data.lengths)), data.lengths)
+    inside = last < len(trajectory)
+    inside[inside] = trajectory[last[inside]] == trajectory[first[inside]]
+    if inside.sum() < ENOUGH_LATE * len(first):
+        return None
+    return lagged_moments(data.frames, first[inside], last[inside], scale)
+
+
+def _slow_spaces(standard: Metric, moments: LaggedMoments, late: LaggedMoments | None) -> list[Metric]:
     """Spaces in which frames are partitioned: of scaled columns where these are few, of slow directions otherwise.
 
     Cells in hundreds of columns would say little about the slow ones.

@@ -183,13 +183,19 @@ def promising(
     So is one that looks more metastable than the best, whatever its score. States that rest on one part of the data
     may look perfect, so they do not count as the best, and are tried last.
     """
-    order = sorted(judged, key=lambda one: (one[1].support.error > LARGEST_ERROR, one[1].score))
-    supported = [c.score for _, c in known if not c.support.error > LARGEST_ERROR]
+    order = sorted(judged, key=lambda one: (_rests_on_little(one[1]), one[1].score))
+    supported = [c.score for _, c in known if not _rests_on_little(c)]
     limit = min(UNPROMISING * min(supported, default=np.inf), NOTHING_LEARNED)
     chosen = _few_of_each_start([one for place, one in enumerate(order) if place == 0 or one[1].score <= limit])[:most]
     others = [c for _, c in order if c.standing(problem.settings, problem.n_windows) != Standing.DEGENERATE]
     extra = more_metastable(order[0][1], others)
     return chosen + [one for one in order if one[1] is extra and all(one is not other for other in chosen)]
+
+
+def _rests_on_little(candidate: Candidate) -> bool:
+    """Whether a state rests on one part of the data, or on a handful of windows, which any rule tells apart."""
+    few = float(candidate.populations.min()) * candidate.n_windows < FEWEST_WINDOWS
+    return few or bool(candidate.support.error > LARGEST_ERROR)
 
 
 def _few_of_each_start(judged: Sequence[tuple[Trial, Candidate]]) -> list[tuple[Trial, Candidate]]:
@@ -207,8 +213,8 @@ def worth_teaching(judged: Sequence[tuple[Trial, Candidate]], most: int) -> list
     A score says little in a metric that hides the states, so neither counts alone. Each start comes with the kernel
     that serves it best.
     """
-    by_score = sorted(judged, key=lambda one: (one[1].support.error > LARGEST_ERROR, one[1].score))
-    by_metastability = sorted(judged, key=lambda one: (one[1].support.error > LARGEST_ERROR, -one[1].lowest))
+    by_score = sorted(judged, key=lambda one: (_rests_on_little(one[1]), one[1].score))
+    by_metastability = sorted(judged, key=lambda one: (_rests_on_little(one[1]), -one[1].lowest))
     chosen: list[tuple[Trial, Candidate]] = []
     for order in (by_score, by_metastability):
         before = len(chosen)

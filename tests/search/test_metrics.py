@@ -11,14 +11,23 @@ from numpy.testing import assert_allclose, assert_array_equal
 from m3c_md.exceptions import SolverError
 from m3c_md.frames.windows import windows_of_trajectories
 from m3c_md.matching import agreement
-from m3c_md.optimize.metric import Metric, root_mean_square_distance
+from m3c_md.optimize.metric import Metric, lagged_moments, root_mean_square_distance
 from m3c_md.search import learning
 from m3c_md.search.bandwidth_choice import PLAINER_SCORE, widest_first
 from m3c_md.search.candidates import Search
 from m3c_md.search.learning import continued_in, fresh_starts, taught, with_learned
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.metrics import POOLED, learned_metric, pooled_metric, with_competing_metrics, with_new_metric
-from m3c_md.search.problem import FEW_COLUMNS, STANDARD, Kernel, SearchProblem, default_bandwidths, prepare_problem
+from m3c_md.search.problem import (
+    FEW_COLUMNS,
+    LATE,
+    STANDARD,
+    Kernel,
+    SearchProblem,
+    _late_moments,
+    default_bandwidths,
+    prepare_problem,
+)
 from m3c_md.search.steps import SearchOptions, least_squares_of_kernel
 from m3c_md.search.trials import Trial, worth_teaching
 from tests.search._data import candidate, labels_of, problem_of, switching
@@ -56,11 +65,34 @@ def judged_wells(problem: SearchProblem, wells, metric=STANDARD):
 
 
 class TestCompeting:
-    def test_few_columns_have_one_rival_of_the_standard_many_have_four(self):
-        for n_noise, expected in ((FEW_COLUMNS - 2, 2), (FEW_COLUMNS - 1, 5)):
+    def test_few_columns_have_one_rival_of_the_standard_many_have_five(self):
+        for n_noise, expected in ((FEW_COLUMNS - 2, 2), (FEW_COLUMNS - 1, 6)):
             problem = with_competing_metrics(prepared(noisy_wells(n_noise, 300)[0]), "auto", "orthogonal", 0)
             assert len(problem.metrics) == expected
             assert STANDARD in problem.metrics
+
+    def test_trajectories_too_short_for_a_longer_lag_time_have_no_late_metric(self):
+        frames, _ = noisy_wells(FEW_COLUMNS, 400)
+        for n_parts, there in ((4, True), (20, False)):
+            problem = prepare_problem(
+                windows_of_trajectories(np.split(frames, n_parts), 1, 2),
+                SearchSettings(3, 3e-3, (0.01, 0.99)),
+                np.random.default_rng(0),
+                **{"starts": ("kmeans",), "n_features": 20, "feature_kind": "orthogonal", "scale": "standard"},
+                **{"reweight": False, "n_coarse": 10, "kinetic": True},
+            )
+            assert (problem.late_moments is not None) == there
+            assert ("late" in with_competing_metrics(problem, "auto", "orthogonal", 0).metrics) == there
+
+    def test_late_moments_do_not_cross_from_one_trajectory_to_the_next(self):
+        """One trajectory is far above the other: pairs across would say that the columns fluctuate together."""
+        rng = np.random.default_rng(0)
+        low, high = rng.normal(size=(100, 9)), 1e3 + rng.normal(size=(100, 9))
+        found = _late_moments(windows_of_trajectories([low, high], 1, 2), np.ones(9))
+        both = np.concatenate([low, high])
+        times = np.concatenate([np.arange(100 - LATE), 100 + np.arange(100 - LATE)])
+        expected = lagged_moments(both, times, times + LATE, np.ones(9))
+        assert_allclose(found.lagged, expected.lagged)
 
     def test_kinetic_alone_leaves_the_standard_out(self):
         problem = with_competing_metrics(prepared(noisy_wells(2, 300)[0]), "kinetic", "orthogonal", 0)
