@@ -93,10 +93,10 @@ def three_state_model(three_wells: Wells) -> M3CModel:
 
 @pytest.fixture(scope="session")
 def searched_model(three_wells: Wells) -> M3CModel:
-    """Model of a search over two starts and three bandwidths."""
+    """Model of a search over two starts and three bandwidths, in one metric."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FewVisitsWarning)
-        estimator = quick(3, bandwidth=(0.5, 1.0, 2.0), starts=("kinetic", "kmeans"))
+        estimator = quick(3, bandwidth=(0.5, 1.0, 2.0), starts=("kinetic", "kmeans"), metric="standard")
         model: M3CModel = estimator.fit_fetch(three_wells.frames)
     return model
 

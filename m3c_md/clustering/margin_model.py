@@ -44,8 +44,8 @@ class MarginModel(StateModel):
     sensitivity : (n_columns, n_directions) array
         Directions along which the winner's scores change, most first, in columns divided by ``spread``; their outer
         products add up to the mean outer product of the gradients.
-    spread : (n_columns,) array
-        Standard deviations of the columns.
+    spread, shares : (n_columns,) arrays
+        Standard deviations of the columns, and how much each matters, see `relevance`.
     chosen : int
         Which record is the rule of this model.
     """
@@ -58,12 +58,14 @@ class MarginModel(StateModel):
         *,
         sensitivity: FloatArray,
         spread: FloatArray,
+        shares: FloatArray,
         chosen: int = 0,
     ) -> None:
         self.metrics = metrics
         self.maps = maps
         self.sensitivity = sensitivity
         self.spread = spread
+        self.shares = shares
         self.records = [_without_labels(record) for record in records]
         self.chosen = chosen
         winner = self.records[chosen]
@@ -113,14 +115,16 @@ class MarginModel(StateModel):
 
     def _with(self, chosen: int) -> Self:
         """Model of the same search with another rule."""
-        return type(self)(
-            self.metrics, self.maps, self.records, chosen=chosen, sensitivity=self.sensitivity, spread=self.spread
-        )
+        return type(self)(self.metrics, self.maps, self.records, chosen=chosen, **self._of_columns())
+
+    def _of_columns(self) -> dict[str, Any]:
+        """Arguments of the constructor that say how much columns matter."""
+        return {"sensitivity": self.sensitivity, "spread": self.spread, "shares": self.shares}
 
     def _farthest(self) -> FloatArray:
         # Beyond it the angles whose cosines are taken lose their digits, and rounding would choose the state.
         fastest = np.abs(self.feature_map.frequencies).max(axis=1)
-        reach = MOST_PERIODS / np.maximum(fastest, np.finfo(float).tiny)
+        reach = MOST_PERIODS / np.maximum(fastest, 1.0 / LARGEST)  # a metric may leave columns out
         return np.asarray(np.minimum(super()._farthest(), np.abs(self.feature_map.center) + reach))
 
     def _scores(self, frames: FloatArray) -> FloatArray:
@@ -181,14 +185,19 @@ class MarginModel(StateModel):
     def relevance(self) -> pd.Series:
         """How much each column matters to the states: shares that sum to one, by the name of the column.
 
-        The mean square of the change of the scores, in units of the margin, per standard deviation of the column, every
-        state counted alike. Columns that repeat each other share what they say. See `plot_relevance`.
+        The mean square of the change of the scores where a frame gets the column of another frame, every state counted
+        alike. Columns that repeat each other share what they say. See `plot_relevance`.
         """
         import pandas as pd
 
-        squares = (self.sensitivity**2).sum(axis=1)
+        self._check_winner("relevance")
         names = self.columns if self.columns is not None else list(range(self.n_columns))
-        return pd.Series(squares / squares.sum(), index=names, name="relevance")
+        return pd.Series(self.shares, index=names, name="relevance")
+
+    def _check_winner(self, what: str) -> None:
+        """Refuse what was computed for the winner of the search alone."""
+        if self.chosen != 0:
+            raise InputError(f"{what} was computed for the winner, not for row {self.chosen}; ask the fitted model")
 
     def slow_coordinates(self, data: Any, n: int = 2) -> Any:
         """Projections of frames on the ``n`` directions along which the states change most, (n_frames, n).
@@ -196,6 +205,7 @@ class MarginModel(StateModel):
         Directions are orthonormal in columns divided by their standard deviations; the largest component of each is
         positive, so that signs do not depend on the machine.
         """
+        self._check_winner("slow_coordinates")
         most = self.sensitivity.shape[1]
         n = check_integer("n", n, 1)
         if n > most:
@@ -209,8 +219,7 @@ class MarginModel(StateModel):
     def _contents(self) -> Contents:
         kept = contents_of(self.records)
         first = next(iter(self.maps.values()))
-        arrays = {"phases": first.phases, "center": first.center, "sensitivity": self.sensitivity}
-        arrays["spread"] = self.spread
+        arrays = {"phases": first.phases, "center": first.center, **self._of_columns(), "shares": self.shares[None]}
         names = list(dict.fromkeys(record.metric for record in self.records))
         for number, name in enumerate(names):
             arrays[f"frequencies_{number}"] = self.maps[name].frequencies
@@ -238,6 +247,7 @@ class MarginModel(StateModel):
             chosen=chosen,
             sensitivity=contents.array("sensitivity", first.n_columns, None),
             spread=contents.positive("spread", first.n_columns),
+            shares=contents.shares("shares", 1, first.n_columns)[0],
             **cls._options(contents),
         )
         return model._with_texts(contents)
@@ -278,8 +288,7 @@ class M3CModel(MarginModel):
 
     def _with(self, chosen: int) -> Self:
         options: dict[str, Any] = {"lagtime": self.lagtime, "effective_sample": self.effective_sample}
-        options |= {"sensitivity": self.sensitivity, "spread": self.spread}
-        return type(self)(self.metrics, self.maps, self.records, chosen=chosen, **options)
+        return type(self)(self.metrics, self.maps, self.records, chosen=chosen, **options, **self._of_columns())
 
     def _contents(self) -> Contents:
         contents = super()._contents()

@@ -10,8 +10,9 @@ import numpy as np
 from deeptime.util.callbacks import ProgressCallback
 from numpy.typing import NDArray
 
-from m3c_md.arrays import FloatArray, IntArray
+from m3c_md.arrays import IntArray
 from m3c_md.clustering.checkpoint import CheckpointFolder, check_checkpoint
+from m3c_md.clustering.given_metric import check_metric, checked_metric
 from m3c_md.clustering.margin_model import MarginModel
 from m3c_md.clustering.search_notes import search_notes
 from m3c_md.clustering.state_estimator import StateEstimator
@@ -43,7 +44,7 @@ from m3c_md.search.candidates import Search
 from m3c_md.search.failures import Failure
 from m3c_md.search.journal import fingerprint
 from m3c_md.search.local_search import SearchSettings
-from m3c_md.search.metrics import MetricChoice, sensitivity, with_competing_metrics
+from m3c_md.search.metrics import exchange_relevance, sensitivity, with_competing_metrics
 from m3c_md.search.problem import ColumnScale, SearchProblem, column_scale, default_bandwidths, prepare_problem
 from m3c_md.search.rungs import SEARCHED, STREAMED
 from m3c_md.search.selection import Candidate, Selection
@@ -240,6 +241,7 @@ class MarginEstimator(StateEstimator):
                 check_choice("starts", start, self.KNOWN_STARTS)
             else:
                 _state_arrays(start)
+        check_metric(self.metric, timeless=self._lag() == 0)
         self._n_features(1, 1)
         bandwidths = self._bandwidths()
         check_range("gap", self.gap, 1e-12, 0.1)
@@ -303,23 +305,16 @@ class MarginEstimator(StateEstimator):
 
 
 def sensitivity_of(problem: SearchProblem, winner: Candidate) -> dict[str, Any]:
-    """Directions along which the winner's scores change, and the standard deviations in whose units they are."""
-    spread = column_scale(problem.data.frames, "standard")
-    of_rule = sensitivity(problem, winner).matrix * spread[:, None]
+    """Directions along which the winner's scores change, the unit of each column, and how much each matters."""
+    frames = problem.data.frames
+    # A constant column may change the scores of a rule, but never did.
+    of_rule = sensitivity(problem, winner).matrix * frames.std(axis=0)[:, None]
     directions, sizes, _ = np.linalg.svd(of_rule, full_matrices=False)
-    return {"sensitivity": directions * sizes, "spread": spread}
-
-
-def checked_metric(metric: Any, frames: FloatArray) -> MetricChoice | Metric:
-    """Return a metric by name, or the one that was given as a matrix or as a fitted linear transformer."""
-    if isinstance(metric, str):
-        check_choice("metric", metric, get_args(MetricChoice))
-        return metric  # type: ignore[return-value]
-    n_columns = frames.shape[1]
-    if hasattr(metric, "transform"):
-        origin = np.asarray(metric.transform(np.zeros((1, n_columns))), dtype=np.float64)
-        return Metric("given", np.asarray(metric.transform(np.eye(n_columns)), dtype=np.float64) - origin)
-    return Metric("given", np.asarray(metric, dtype=np.float64))
+    return {
+        "sensitivity": directions * sizes,
+        "spread": column_scale(frames, "standard"),
+        "shares": exchange_relevance(problem, winner),
+    }
 
 
 def _check_widths(bandwidths: Sequence[float], usual: Sequence[float]) -> None:

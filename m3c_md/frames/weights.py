@@ -64,9 +64,19 @@ def lifted(weights: FloatArray, labels: IntArray, n_states: int) -> FloatArray:
     apart. That a state is rare says nothing against it; that it has a handful of windows does: any rule with many
     features tells them apart. So states of few windows are lifted less.
     """
+    heavier = weights * lift_factors(weights, labels, n_states)[labels]
+    return np.asarray(heavier / heavier.sum())
+
+
+def lift_factors(weights: FloatArray, labels: IntArray, n_states: int) -> FloatArray:
+    """By how much the windows of each state count more, (n_states,); one for all but the rare ones.
+
+    Examples
+    --------
+    >>> lift_factors(np.ones(4000), np.repeat([0, 1], [3960, 40]), 2).tolist()
+    [1.0, 5.0]
+    """
     mass = np.bincount(labels, weights=weights, minlength=n_states) / weights.sum()
     number = np.bincount(labels, minlength=n_states)
     wanted = LEAST_WEIGHT / np.maximum(mass, np.finfo(float).tiny)
-    factors = np.maximum(1.0, np.minimum(wanted, number / TELLING_WINDOWS))
-    heavier = weights * factors[labels]
-    return np.asarray(heavier / heavier.sum())
+    return np.asarray(np.maximum(1.0, np.minimum(wanted, number / TELLING_WINDOWS)))

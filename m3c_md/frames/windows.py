@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -137,6 +138,12 @@ class FeatureBlocks:
         n_rows = sum(len(frames) for frames, _ in self._parts)
         keep = n_rows * feature_map.n_features * np.dtype(dtype).itemsize <= FEATURE_CACHE_BYTES
         self._cache = [self._map(self._frames[frames], dtype) for frames, _ in self._parts] if keep else None
+
+    def with_weights(self, weights: FloatArray) -> FeatureBlocks:
+        """Return the same blocks, features and all, with other weights of the windows, as they are."""
+        other = copy(self)
+        other.weights = weights
+        return other
 
     def __iter__(self) -> Iterator[WindowBlock]:
         """Yield the blocks, always in the same order."""

@@ -68,7 +68,7 @@ class LaggedMoments:
     Attributes
     ----------
     scale : (n_columns,) array
-        Columns are divided by this.
+        Columns are divided by this; the largest standard deviation is then 1.
     instantaneous, lagged : (n_columns, n_columns) arrays
         Covariances within a frame, and between the first and the last frame of a window.
     """
@@ -79,8 +79,12 @@ class LaggedMoments:
 
 
 def lagged_moments(frames: FloatArray, first: np.ndarray, last: np.ndarray, scale: FloatArray) -> LaggedMoments:
-    """Second moments of the windows that begin with the frames ``first`` and end with the frames ``last``."""
+    """Second moments of the windows that begin with the frames ``first`` and end with the frames ``last``.
+
+    Columns are divided by ``scale``, and by one number more: single precision knows no numbers like 1e90.
+    """
     center = frames.mean(axis=0)
+    scale = scale * (frames.std(axis=0) / scale).max()
     n_columns = frames.shape[1]
     instantaneous, lagged, mean = (np.zeros(s) for s in ((n_columns, n_columns), (n_columns, n_columns), n_columns))
     for start in range(0, len(first), CHUNK):
@@ -122,10 +126,15 @@ def shared_metric(name: str, moments: LaggedMoments, most: int) -> Metric:
 
 
 def _kept(directions: FloatArray, most: int) -> FloatArray:
-    """Return the first directions, but those that are next to zero; the very first in any case."""
+    """Return the first directions, but those that are next to zero; the very first in any case.
+
+    The largest component of each is positive: random features depend on the sign, which eigenvectors do not have.
+    """
     sizes = (directions**2).sum(axis=0)
     number = int(np.count_nonzero(sizes > NEGLIGIBLE * sizes[0]))
-    return directions[:, : max(1, min(most, number))]
+    kept = directions[:, : max(1, min(most, number))]
+    largest = kept[np.abs(kept).argmax(axis=0), np.arange(kept.shape[1])]
+    return np.asarray(np.where(largest < 0.0, -kept, kept))
 
 
 def gradient_metric(
@@ -157,7 +166,23 @@ def square_root(square: FloatArray) -> FloatArray:
     return _kept(root, MOST_DIRECTIONS)
 
 
-def with_extent(metric: Metric, moments_of: FloatArray, extent: float) -> Metric:
-    """Return the metric in the unit in which frames have the root mean square distance ``extent``."""
-    variance = float(metric(moments_of - moments_of.mean(axis=0)).var(axis=0).sum())
-    return Metric(metric.name, metric.matrix * (extent / np.sqrt(2.0 * variance))) if variance > 0.0 else metric
+def root_mean_square_distance(points: FloatArray) -> float:
+    """Root of the mean squared distance between all pairs of points.
+
+    Examples
+    --------
+    >>> root_mean_square_distance(np.array([[0.0], [2.0]]))  # (0, 2, 2, 0)
+    1.4142135623730951
+    """
+    return float(np.sqrt(2.0 * points.var(axis=0).sum()))
+
+
+def with_extent(metric: Metric, frames: FloatArray, scale: FloatArray) -> Metric:
+    """Return the metric in a unit in which frames are as far apart as with columns divided by ``scale``.
+
+    One list of bandwidths then serves all metrics. A metric in which all frames are the same stays as it is.
+    """
+    own = root_mean_square_distance(metric(frames - frames.mean(axis=0)))
+    if own == 0.0:
+        return metric
+    return Metric(metric.name, metric.matrix * (root_mean_square_distance(frames / scale) / own))

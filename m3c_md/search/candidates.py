@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from zlib import crc32
 
 from m3c_md.exceptions import DegenerateSolutionError
 from m3c_md.frames.windows import equally_spaced
@@ -394,7 +395,9 @@ class Search:
 
     def _polished(self, candidate: Candidate) -> Candidate:
         """Bring a candidate to full accuracy on all windows, if that is not in the journal."""
-        step = f"polished {candidate.start} {candidate.kernel}{' held' if candidate.held else ''}"
+        # The labels of one start may have been changed in another metric, and then come with one kernel twice.
+        labels = crc32(candidate.optimum.labels.tobytes())
+        step = f"polished {candidate.start} {candidate.kernel}{' held' if candidate.held else ''} {labels}"
         before = self.journal.found(step)
         if before is not None:
             return before[0]

@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from m3c_md.arrays import FloatArray
 from m3c_md.frames.windows import equally_spaced
 from m3c_md.optimize.feature_map import FeatureKind, draw_fourier_map
 from m3c_md.optimize.metric import (
@@ -25,6 +26,8 @@ from m3c_md.search.trials import stream
 
 MetricChoice = Literal["auto", "standard", "kinetic", "learned"]
 
+# Frames between which columns are exchanged.
+EXCHANGED_FRAMES = 1000
 # Share of the metric at hand that a learned one keeps.
 KEPT_SHARE = 0.3
 # How the names of learned metrics begin.
@@ -60,12 +63,11 @@ def with_competing_metrics(problem: SearchProblem, choice: MetricChoice, kind: F
 
 def with_new_metric(problem: SearchProblem, metric: Metric, kind: FeatureKind, seed: int) -> SearchProblem:
     """Return the problem with one more metric in the unit of the others, and random features of its own."""
-    frames = problem.data.frames
-    # The extent of scaled columns: one list of bandwidths then serves all metrics.
-    extent = float(np.sqrt(2.0 * (frames / problem.scale).var(axis=0).sum()))
-    n_features = next(iter(problem.maps.values())).n_features
-    drawn = draw_fourier_map(metric.n_directions, n_features, stream(seed, "metric", metric.name), kind=kind)
-    return problem.with_metric(with_extent(metric, frames, extent), drawn)
+    first = next(iter(problem.maps.values()))
+    drawn = draw_fourier_map(metric.n_directions, first.n_features, stream(seed, "metric", metric.name), kind=kind)
+    # The phases are those of all others: a model file holds them once.
+    drawn = replace(drawn, phases=first.phases)
+    return problem.with_metric(with_extent(metric, problem.data.frames, problem.scale), drawn)
 
 
 def pooled_metric(problem: SearchProblem, names: Sequence[str]) -> Metric:
@@ -111,3 +113,27 @@ def sensitivity(problem: SearchProblem, candidate: Candidate) -> Metric:
     return gradient_metric(
         "rule", feature_map, rule, frames, np.tile(of_windows, len(windows)) / of_windows.sum(), problem.scale
     )
+
+
+def exchange_relevance(problem: SearchProblem, candidate: Candidate) -> FloatArray:
+    """How much each column matters to a candidate's scores: shares that sum to one.
+
+    The mean square of the change of the scores where a frame gets the column of another frame (for independent columns:
+    their total Sobol indices), each state counted alike. Slopes would not do: scores of well separated states are flat
+    where the frames are.
+    """
+    chosen = problem.data.windows[0, equally_spaced(problem.data.n_windows, EXCHANGED_FRAMES)]
+    feature_map, rule = problem.feature_map(*candidate.kernel), candidate.optimum.rule
+    frames = problem.data.frames[chosen]
+    scores = rule.scores(feature_map(frames))
+    states = scores.argmax(axis=0)
+    weights = 1.0 / np.bincount(states, minlength=len(scores))[states]
+    partners = np.random.default_rng(0).permutation(len(frames))
+    angles = (frames - feature_map.center) @ feature_map.frequencies + feature_map.phases
+    changes = np.zeros(frames.shape[1])
+    for column, frequencies in enumerate(feature_map.frequencies):
+        step = frames[partners, column] - frames[:, column]
+        moved = np.cos(angles + np.outer(step, frequencies)) * np.sqrt(2.0 / feature_map.n_features)
+        change = rule.scores(moved) - scores
+        changes[column] = float(((change - change.mean(axis=0)) ** 2).sum(axis=0) @ weights)
+    return changes / max(float(changes.sum()), np.finfo(float).tiny)

@@ -15,6 +15,7 @@ import numpy as np
 
 from m3c_md.arrays import FloatArray
 from m3c_md.frames.source import FrameBlock, Source, SourceBlocks
+from m3c_md.frames.weights import lift_factors
 from m3c_md.frames.windows import FeatureBlocks, equally_spaced
 from m3c_md.optimize.blocks import Rule, WindowBlock, all_label_costs, pass_sums
 from m3c_md.optimize.feature_map import FourierMap
@@ -87,23 +88,30 @@ def polish_on_all_data(
     settings = problem.settings.of_labels(candidate.least_share, held=False)
     feature_map = problem.feature_map(*candidate.kernel)
     chosen = equally_spaced(problem.data.n_windows, n_sample)
-    sample = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, np.float32)
-    n_slices = len(problem.data.windows)
+    rule, n_slices = candidate.optimum.rule, len(problem.data.windows)
+    plain = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, np.float32)
     bounds = class_bounds(len(chosen), settings.n_states, settings.balance)
+    sample, lifted = plain, everything
+    if selection != "objective":
+        labels = balanced_labels(all_label_costs(plain, rule), *bounds).labels
+        factors = lift_factors(plain.weights, labels, settings.n_states)
+        if factors.max() > 1.0:
+            heavier = plain.weights * factors[labels]
+            sample = plain.with_weights(heavier / heavier.sum())
+            lifted = everything.weighted(_lifted_weights, feature_map, rule, factors)
     # Weights, and with them costs and prices, are as much smaller as there are more windows.
     ratio = len(chosen) / everything.n_windows
 
-    def look(rule: Rule, smoothing: float) -> Look:
+    def look(rule: Rule, smoothing: float, data: Source = lifted) -> Look:
         costs = all_label_costs(sample, rule)
         balanced = balanced_labels(costs, *bounds)
         need = balanced.method == "flow"
         prices = ratio * label_prices(costs, balanced.labels, *bounds) if need else np.zeros(settings.n_states)
-        sums = add_up(everything.map(look_at, feature_map, rule, smoothing, prices))
+        sums = add_up(data.map(look_at, feature_map, rule, smoothing, prices))
         objective = settings.penalty(rule) + sums.loss
         bound = sums.lower_bound(n_slices, settings.regularization, bias=settings.bias)
         return Look(rule, sums, objective, bound)
 
-    rule = candidate.optimum.rule
     smoothing = _narrow_enough(sample, bounds, rule, FIRST_SHARE * gap * candidate.optimum.objective)
     best: Look | None = None
     trace: list[float] = []
@@ -136,7 +144,7 @@ def polish_on_all_data(
     assert best is not None
     if best.gap > gap and n_lost < LOST_LOOKS:
         # What a sample cannot resolve takes all windows, in double precision.
-        blocks = SourceBlocks(everything, feature_map)
+        blocks = SourceBlocks(lifted, feature_map)
         all_bounds = class_bounds(everything.n_windows, settings.n_states, settings.balance)
         labels = balanced_labels(all_label_costs(blocks, best.rule), *all_bounds).labels
         exact = local_search(blocks, labels, settings, start=best.rule, gap=gap)
@@ -147,17 +155,25 @@ def polish_on_all_data(
     optimum = LocalOptimum(
         best.rule, labels, best.objective, best.lower_bound, len(trace), best.gap <= gap, tuple(trace)
     )
-    states = sample.slice_states(best.rule)
+    states = plain.slice_states(best.rule)
     support = Support()
     if n_slices > 1:
         parts = problem.data.parts[chosen]
-        support = support_of(part_transitions(states, sample.weights, parts, settings.n_states))
-    return _judged(problem, candidate, optimum, best.sums, selection, support)
+        support = support_of(part_transitions(states, plain.weights, parts, settings.n_states))
+    # Rare states count more where a rule is fitted, not where it is judged.
+    sums = best.sums if lifted is everything else look(best.rule, smoothing, everything).sums
+    return _judged(problem, candidate, optimum, sums, selection, support)
 
 
 def _smallest(sums: StreamSums) -> float:
     """Share of the frames that the rarest state has."""
     return float(sums.n_frames.min() / sums.n_frames.sum())
+
+
+def _lifted_weights(block: FrameBlock, feature_map: FourierMap, rule: Rule, factors: FloatArray) -> FloatArray:
+    """Weights of the windows of one block, larger for those of rare states; not normalised."""
+    windows = WindowBlock(feature_map(block.frames, np.float32), block.windows, block.weights)
+    return np.asarray(block.weights * factors[all_label_costs([windows], rule).argmin(axis=1)])
 
 
 def look_at(block: FrameBlock, feature_map: FourierMap, rule: Rule, smoothing: float, prices: FloatArray) -> StreamSums:

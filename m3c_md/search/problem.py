@@ -15,7 +15,15 @@ from m3c_md.frames.source import FrameBlock, Source
 from m3c_md.frames.weights import effective_sample, nothing_relaxed, weights_of_ratios
 from m3c_md.frames.windows import WindowSet
 from m3c_md.optimize.feature_map import FeatureKind, FourierMap, draw_fourier_map
-from m3c_md.optimize.metric import LaggedMoments, Metric, kinetic_metric, lagged_moments, shared_metric
+from m3c_md.optimize.metric import (
+    LaggedMoments,
+    Metric,
+    kinetic_metric,
+    lagged_moments,
+    root_mean_square_distance,
+    shared_metric,
+    with_extent,
+)
 from m3c_md.partitions.k_medoids import k_medoids
 from m3c_md.partitions.microstates import Microstates, find_microstates
 from m3c_md.partitions.nearest import Clustering, assign, at_most_distinct
@@ -153,14 +161,12 @@ def prepare_problem(
     ``kinetic``: whether slow directions of the columns are wanted. ``given``: a metric that takes the place of all.
     """
     columns = column_scale(data.frames, scale)
-    # First of all, so that the features depend on nothing but the seed and the number of columns.
-    standard = Metric(STANDARD, 1.0 / columns)
-    base_map = draw_fourier_map(
-        data.frames.shape[1], n_features, rng, kind=feature_kind, center=data.frames.mean(axis=0)
-    )
+    first = Metric(STANDARD, 1.0 / columns) if given is None else with_extent(given, data.frames, columns)
+    # First of all, so that the features depend on nothing but the seed and the number of directions.
+    base_map = draw_fourier_map(first.n_directions, n_features, rng, kind=feature_kind)
     moments = lagged_moments(data.frames, data.windows[0], data.windows[-1], columns) if kinetic else None
     late = _late_moments(data, columns) if kinetic and len(columns) > FEW_COLUMNS else None
-    spaces = [given or standard] if moments is None else _slow_spaces(standard, moments, late)
+    spaces = [first] if moments is None else _slow_spaces(first, moments, late)
     enough = next(number for most, number in N_PARTITIONS if data.n_windows <= most)
     n_partitions = enough if reweight else int("pcca" in starts or "lumping" in starts)
     if n_partitions:
@@ -184,7 +190,7 @@ def prepare_problem(
     problem = SearchProblem(
         data, weights, columns, {}, {}, moments, late, spaces, partitions, coarse, settings, source, unrelaxed
     )
-    return problem.with_metric(standard if given is None else given, base_map)
+    return problem.with_metric(first, base_map)
 
 
 def _late_moments(data: WindowSet, scale: FloatArray) -> LaggedMoments | None:
@@ -249,8 +255,7 @@ def column_scale(frames: FloatArray, scale: ColumnScale) -> FloatArray:
 
 def default_bandwidths(frames: FloatArray, scale: FloatArray) -> FloatArray:
     """Bandwidths from 0.18 to 2 times the root mean square distance between frames, half an octave apart."""
-    distance = np.sqrt(2.0 * (frames / scale).var(axis=0).sum())
-    return np.asarray(np.array(BANDWIDTH_FACTORS) * distance)
+    return np.asarray(np.array(BANDWIDTH_FACTORS) * root_mean_square_distance(frames / scale))
 
 
 def joined_slices(data: WindowSet, scale: FloatArray) -> FloatArray:

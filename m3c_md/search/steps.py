@@ -187,6 +187,8 @@ def _fitted(blocks: Blocks, settings: SearchSettings) -> Blocks:
 
 def _with_weights(blocks: Blocks, weights: FloatArray) -> Blocks:
     """Return blocks whose windows have other weights."""
+    if isinstance(blocks, FeatureBlocks):  # those that do not fit in memory must not be brought there
+        return blocks.with_weights(weights)
     done, others = 0, []
     for block in blocks:
         n_windows = block.windows.shape[1]

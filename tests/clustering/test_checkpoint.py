@@ -14,6 +14,7 @@ import pytest
 from m3c_md import M3C, MMC
 from m3c_md.exceptions import InputError, ModelFileError
 from m3c_md.search import candidates as candidates_module
+from m3c_md.search import rungs as rungs_module
 from tests.conftest import Wells, hidden_markov_wells, quick
 
 
@@ -37,13 +38,13 @@ class Stopped(BaseException):
     """As a Ctrl-C is: nothing catches it."""
 
 
-@pytest.mark.parametrize("where", ["optimise_bandwidth", "polish_winner"])
+@pytest.mark.parametrize("where", ["optimise_kernel", "polish_winner"])
 @pytest.mark.parametrize("streamed", [False, True])
 def test_finished_steps_are_not_done_again(wells, tmp_path, monkeypatch, where, streamed):
     if streamed:
         monkeypatch.setattr("m3c_md.clustering.margin_search.STREAMED", 500)
         monkeypatch.setattr("m3c_md.clustering.margin_search.SEARCHED", 700)
-        monkeypatch.setattr(candidates_module, "RUNGS", ((200, 4), (400, 2)))
+        monkeypatch.setattr(rungs_module, "RUNGS", ((200, 4), (400, 2)))
     expected = several().fit_fetch(wells.frames)
     done: list[str] = []
     original = getattr(candidates_module, where)

@@ -44,6 +44,7 @@ CHANGED: dict[str, Any] = {
     "tolerance": 1,
     "gap": 1e-3,
     "scale": "standard",
+    "metric": "learned",
     "random_state": 7,
     "n_jobs": 1,
     "progress": None,

@@ -41,6 +41,12 @@ def square_of_wells() -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarr
     return [x, x[:, ::-1].copy()], [first, second], [second, first]
 
 
+def rival_of(model: M3CModel) -> int:
+    """First row of another start than that of the winner, which is there in several metrics."""
+    starts = model.candidates["start"]
+    return next(number for number, start in enumerate(starts) if start != starts[0])
+
+
 @pytest.fixture(scope="module")
 def ambiguous_model() -> M3CModel:
     trajectories, left_or_right, down_or_up = square_of_wells()
@@ -254,7 +260,7 @@ class TestStartsOfTheUser:
         x, states = three_wells
         model = quick(3, starts=[states]).fit_fetch(x)
         assert agreement(model.transform(x), states) > 0.995
-        assert model.candidates["start"].tolist() == ["labels 0"]
+        assert set(model.candidates["start"]) == {"labels 0"}
 
     def test_one_array_for_each_trajectory(self, three_wells: Wells) -> None:
         x, states = three_wells
@@ -325,11 +331,12 @@ class TestSearchRecord:
         assert model.candidates["metastability"][0] == pytest.approx(expected, rel=1e-12)
 
     def test_degenerate_candidates_are_shown_and_never_win(self, two_wells: Wells) -> None:
-        model = quick(2, bandwidth=(1.0, 1e4)).fit_fetch(two_wells.frames)
+        model = quick(2, bandwidth=(1.0, 1e4), metric="standard").fit_fetch(two_wells.frames)
         table = model.candidates.set_index("bandwidth")
         assert table.loc[1.0, "fate"] == "winner"
         assert table.loc[1e4, "fate"] == "dropped: by its least-squares rule"
-        whole = quick(2, bandwidth=(1.0, 1e4), starts=("relaxation-literal",), n_coarse=12).fit_fetch(two_wells.frames)
+        literal = quick(2, bandwidth=(1.0, 1e4), starts=("relaxation-literal",), n_coarse=12, metric="standard")
+        whole = literal.fit_fetch(two_wells.frames)
         table = whole.candidates.set_index("bandwidth")
         assert table.loc[1e4, "degenerate"]
         assert table.loc[1e4, "fate"].startswith("degenerate")
@@ -352,7 +359,7 @@ class TestSearchRecord:
     def test_an_alternative_can_be_another_decomposition(self, ambiguous_model: M3CModel) -> None:
         trajectories, left_or_right, down_or_up = square_of_wells()
         x = np.concatenate(trajectories)
-        labels = [ambiguous_model.alternative(number).transform(x) for number in (0, 1)]
+        labels = [ambiguous_model.alternative(number).transform(x) for number in (0, rival_of(ambiguous_model))]
         expected = [np.concatenate(parts) for parts in (left_or_right, down_or_up)]
         if ambiguous_model.candidates["start"][0] == "labels 1":
             expected.reverse()
@@ -362,7 +369,7 @@ class TestSearchRecord:
 class TestWarnings:
     def test_a_close_rival_is_named_and_remembered(self, ambiguous_model: M3CModel) -> None:
         (message,) = other_warnings(ambiguous_model)
-        rival = ambiguous_model.candidates["start"][1]
+        rival = ambiguous_model.candidates["start"][rival_of(ambiguous_model)]
         assert repr(rival) in message
 
     def test_short_trajectories_are_remembered_too(self, two_wells: Wells) -> None:

@@ -160,7 +160,7 @@ class TestSearch:
         cut = [100, 101, 350]
         model = quick_mmc(3, starts=[np.split(states, cut)]).fit_fetch(np.split(x, cut))
         assert agreement(model.transform(x), states) > 0.995
-        assert model.candidates["start"].tolist() == ["labels 0"]
+        assert set(model.candidates["start"]) == {"labels 0"}
 
     def test_labels_of_the_user_for_pairs(self, three_wells: Wells) -> None:
         x, states = three_wells
@@ -194,7 +194,7 @@ class TestDegenerateSolutions:
             quick_mmc(3, bandwidth=100.0).fit(cloud)
 
     def test_they_are_shown_and_never_win(self, two_wells: Wells) -> None:
-        model = quick_mmc(2, bandwidth=(1.0, 1e4)).fit_fetch(two_wells.frames)
+        model = quick_mmc(2, bandwidth=(1.0, 1e4), metric="standard").fit_fetch(two_wells.frames)
         table = model.candidates.set_index("bandwidth")
         assert table.loc[1.0, "fate"] == "winner"
         assert table.loc[1e4, "fate"] == "dropped: by its least-squares rule"

@@ -30,8 +30,8 @@ from m3c_md.frames.windows import equally_spaced
 from m3c_md.optimize.blocks import Rule
 from m3c_md.optimize.feature_map import draw_fourier_map
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
-from m3c_md.search import candidates as candidates_module
 from m3c_md.search import polish as polish_module
+from m3c_md.search import rungs as rungs_module
 from m3c_md.search.polish import look_at
 from tests.conftest import hidden_markov_wells
 
@@ -63,7 +63,7 @@ def streamed(small_blocks):
     """Fits of a few thousand frames take the way of large data."""
     small_blocks.setattr("m3c_md.clustering.margin_search.STREAMED", 1000)
     small_blocks.setattr("m3c_md.clustering.margin_search.SEARCHED", 1500)
-    small_blocks.setattr(candidates_module, "RUNGS", ((500, 4), (1000, 2)))
+    small_blocks.setattr(rungs_module, "RUNGS", ((500, 4), (1000, 2)))
 
 
 @pytest.fixture(scope="class")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from m3c_md.frames.windows import windows_of_trajectories
 from m3c_md.matching import agreement
+from m3c_md.optimize.metric import Metric
 from m3c_md.partitions import lumping as module
 from m3c_md.partitions.lumping import best_lumpings, flip_to_metastability, lumped_metastability, pcca_microstates
 from m3c_md.partitions.microstates import Microstates, find_microstates
@@ -173,7 +174,7 @@ def series():
     trajectories, wells = switching([700, 500], np.random.default_rng(0), spread=0.7)
     data = windows_of_trajectories(trajectories, 1)
     rng = np.random.default_rng(1)
-    partitions = [find_microstates(data, np.ones(2), rng) for _ in range(2)]
+    partitions = [find_microstates(data, Metric("ones", np.ones(2)), rng) for _ in range(2)]
     return partitions, np.full(data.n_windows, 1.0 / data.n_windows), np.concatenate(wells)[data.windows[0]]
 
 
@@ -181,7 +182,7 @@ class TestBestLumpings:
     @pytest.mark.parametrize("n_states", [2, 3, 4])
     def test_sorted_with_every_state_in_each(self, series, n_states):
         partitions, weights, _ = series
-        lumpings = best_lumpings(partitions, weights, np.ones(2), n_states)
+        lumpings = best_lumpings(partitions, weights, n_states)
         values = [lumping.metastability for lumping in lumpings]
         assert values == sorted(values, reverse=True)
         for lumping in lumpings:
@@ -190,11 +191,11 @@ class TestBestLumpings:
 
     def test_the_best_finds_the_wells(self, series):
         partitions, weights, wells = series
-        assert agreement(best_lumpings(partitions, weights, np.ones(2), 3)[0].windows, wells) > 0.98
+        assert agreement(best_lumpings(partitions, weights, 3)[0].windows, wells) > 0.98
 
     def test_no_worse_than_pcca_alone(self, series):
         partitions, weights, _ = series
-        best = best_lumpings(partitions, weights, np.ones(2), 3)[0]
+        best = best_lumpings(partitions, weights, 3)[0]
         for cells in partitions:
             counts = cells.counts(weights)
             alone = pcca_microstates(counts, cells.centers, 3)
@@ -202,7 +203,7 @@ class TestBestLumpings:
 
     def test_metastability_is_that_of_the_cells(self, series):
         partitions, weights, _ = series
-        (best, *_) = best_lumpings(partitions[:1], weights, np.ones(2), 3)
+        (best, *_) = best_lumpings(partitions[:1], weights, 3)
         state_of = np.zeros(partitions[0].n_microstates, dtype=int)
         state_of[partitions[0].windows[0]] = best.windows
         value = metastability_by_hand(partitions[0].counts(weights), state_of, 3)
@@ -211,7 +212,7 @@ class TestBestLumpings:
     def test_as_many_cells_as_states(self):
         windows = np.array([[0, 0, 1, 1, 2, 2], [0, 1, 1, 2, 2, 0]])
         cells = Microstates(np.arange(3.0)[:, None], np.arange(3), windows)
-        for lumping in best_lumpings([cells], np.full(6, 1 / 6), np.ones(1), 3):
+        for lumping in best_lumpings([cells], np.full(6, 1 / 6), 3):
             assert agreement(lumping.windows, windows[0]) == 1.0
 
 

@@ -7,10 +7,12 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from m3c_md.frames.windows import windows_of_trajectories
+from m3c_md.optimize.metric import Metric
 from m3c_md.partitions.microstates import Microstates, find_microstates
 from tests.search._data import switching
 
-ONES = np.ones(2)
+ONES = Metric("ones", np.ones(2))
+ONE = Metric("one", np.ones(1))
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +36,9 @@ class TestFindMicrostates:
         units = np.array([1024.0, 0.25])
         stretched = type(data)(data.frames * units, data.windows, data.horizon, data.parts)
         one = find_microstates(data, ONES, np.random.default_rng(5))
-        two = find_microstates(stretched, units, np.random.default_rng(5))
+        two = find_microstates(stretched, Metric("units", 1.0 / units), np.random.default_rng(5))
         np.testing.assert_array_equal(one.frames, two.frames)
-        np.testing.assert_allclose(two.centers, one.centers * units)
+        np.testing.assert_allclose(two.centers, one.centers)
 
     def test_no_more_cells_than_distinct_frames(self):
         frames = np.random.default_rng(0).integers(0, 3, size=(400, 2)).astype(float)
@@ -46,12 +48,12 @@ class TestFindMicrostates:
 
     def test_no_more_cells_than_distinct_frames_in_long_series(self):
         frames = np.random.default_rng(0).integers(0, 10, size=(20_000, 1)).astype(float)
-        cells = find_microstates(windows_of_trajectories([frames], 1), np.ones(1), np.random.default_rng(0))
+        cells = find_microstates(windows_of_trajectories([frames], 1), ONE, np.random.default_rng(0))
         assert cells.n_microstates == 10
 
     def test_number_of_cells_is_capped(self):
         frames = np.random.default_rng(0).normal(size=(12_000, 1))
-        cells = find_microstates(windows_of_trajectories([frames], 1), np.ones(1), np.random.default_rng(0))
+        cells = find_microstates(windows_of_trajectories([frames], 1), ONE, np.random.default_rng(0))
         assert cells.n_microstates == 200
 
 
@@ -77,6 +79,6 @@ def test_many_repeated_frames_give_fewer_cells():
     rng = np.random.default_rng(0)
     frames = np.tile(rng.normal(size=(40, 2)), (100, 1))
     data = windows_of_trajectories([frames], 1)
-    cells = find_microstates(data, np.ones(2), rng)
+    cells = find_microstates(data, ONES, rng)
     assert 2 <= cells.n_microstates <= 40
     assert set(cells.frames) == set(range(cells.n_microstates))

@@ -9,6 +9,7 @@ import pytest
 
 from m3c_md.frames.weights import WEIGHT_BOUNDS, effective_sample
 from m3c_md.frames.windows import windows_of_trajectories
+from m3c_md.optimize.metric import Metric
 from m3c_md.partitions.microstates import Microstates, find_microstates
 from m3c_md.partitions.reweighting import relaxed_weights
 from m3c_md.systems import MODEL_II, simulate
@@ -17,7 +18,8 @@ from tests.search._data import switching
 
 def partitions_of(data, n=3, seed=0):
     rng = np.random.default_rng(seed)
-    return [find_microstates(data, np.ones(data.frames.shape[1]), rng) for _ in range(n)]
+    ones = Metric("ones", np.ones(data.frames.shape[1]))
+    return [find_microstates(data, ones, rng) for _ in range(n)]
 
 
 def by_hand(pairs):

@@ -8,7 +8,7 @@ from m3c_md.frames.windows import windows_of_trajectories
 from m3c_md.optimize.blocks import Rule
 from m3c_md.search.candidates import Search
 from m3c_md.search.local_search import LocalOptimum, SearchSettings
-from m3c_md.search.problem import prepare_problem
+from m3c_md.search.problem import STANDARD, Kernel, prepare_problem
 from m3c_md.search.selection import Candidate
 from m3c_md.search.steps import SearchOptions
 from m3c_md.search.support import Support
@@ -88,10 +88,22 @@ def labels_of(shift):
 
 
 def candidate(
-    start, bandwidth, score, shift=0, populations=(0.3, 0.3, 0.4), *, quality=2.5, error=0.01, n_parts=5, **more
+    start,
+    bandwidth,
+    score,
+    shift=0,
+    populations=(0.3, 0.3, 0.4),
+    *,
+    quality=2.5,
+    error=0.01,
+    n_parts=5,
+    metric=STANDARD,
+    **more,
 ):
     """A candidate that nobody has optimised: what is done with it depends on these properties alone."""
     optimum = LocalOptimum(Rule(np.zeros((3, 10)), np.zeros(3)), labels_of(shift), score, 0.0, 1, True, (score,))
     support = Support(error, n_parts)
     shares = np.array(populations)
-    return Candidate(start, bandwidth, optimum, score, shares, quality, N_CANDIDATE_WINDOWS, support=support, **more)
+    return Candidate(
+        start, Kernel(bandwidth, metric), optimum, score, shares, quality, N_CANDIDATE_WINDOWS, support=support, **more
+    )

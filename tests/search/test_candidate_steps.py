@@ -10,9 +10,10 @@ import pytest
 from m3c_md.search import steps as steps_module
 from m3c_md.search.candidates import MOST_POLISHED, Search
 from m3c_md.search.local_search import SearchSettings
+from m3c_md.search.problem import Kernel
 from m3c_md.search.rungs import RUNGS, rung_sizes
 from m3c_md.search.selection import choose
-from m3c_md.search.steps import TRIAL_GAP, SearchOptions, _balanced_start, optimise_bandwidth
+from m3c_md.search.steps import TRIAL_GAP, SearchOptions, _balanced_start, optimise_kernel
 from m3c_md.search.trials import Trial
 from tests.search._data import N_CANDIDATE_WINDOWS, candidate, problem_of, switching
 
@@ -48,8 +49,8 @@ def test_trials_are_cut_short_and_the_others_are_not(problem, monkeypatch):
     monkeypatch.setattr(steps_module, "TRIAL_ITERATIONS", 1)
     rng = np.random.default_rng(0)
     chosen, start = np.arange(N_CANDIDATE_WINDOWS), [Trial("random", rng.permutation(N_CANDIDATE_WINDOWS) % 3)]
-    (trial,), _ = optimise_bandwidth(problem, 2.0, start, chosen, "objective", TRIAL_GAP)
-    (whole,), _ = optimise_bandwidth(problem, 2.0, start, chosen, "objective", 0.5 * TRIAL_GAP)
+    (trial,), _ = optimise_kernel(problem, Kernel(2.0), start, chosen, "objective", TRIAL_GAP)
+    (whole,), _ = optimise_kernel(problem, Kernel(2.0), start, chosen, "objective", 0.5 * TRIAL_GAP)
     assert trial.optimum.iterations == 1 < whole.optimum.iterations
     assert whole.optimum.converged
 

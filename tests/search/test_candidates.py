@@ -18,9 +18,11 @@ from m3c_md.optimize.labels import balanced_labels, class_bounds
 from m3c_md.optimize.large_margin import solve_large_margin
 from m3c_md.optimize.window_loss import window_losses
 from m3c_md.search import candidates as candidates_module
+from m3c_md.search import rungs as rungs_module
 from m3c_md.search import steps as steps_module
 from m3c_md.search import trials as trials_module
 from m3c_md.search.local_search import local_search
+from m3c_md.search.problem import Kernel
 from m3c_md.search.selection import Standing, frame_populations, judge, score
 from m3c_md.search.starts import shared_starts
 from m3c_md.search.trials import N_SCOUTS
@@ -89,7 +91,7 @@ class TestBookkeeping:
         assert agreement(found[0].optimum.labels, truth) > 0.95
 
     def test_reported_share_of_the_work_rises_to_one(self, wells_case, monkeypatch):
-        monkeypatch.setattr(candidates_module, "RUNGS", ((150, 3), (400, 2)))
+        monkeypatch.setattr(rungs_module, "RUNGS", ((150, 3), (400, 2)))
         shares = []
         run(wells_case[0], (0.75, 1.5, 3.0, 6.0), ("kinetic", "kmeans"), report=shares.append)
         assert shares == sorted(shares)
@@ -110,7 +112,7 @@ class TestBookkeeping:
 class TestHalving:
     @pytest.fixture
     def rungs(self, monkeypatch):
-        monkeypatch.setattr(candidates_module, "RUNGS", ((150, 3), (400, 2)))
+        monkeypatch.setattr(rungs_module, "RUNGS", ((150, 3), (400, 2)))
 
     def test_losers_end_early_and_order_is_by_how_far_they_came(self, wells_case, rungs):
         problem, truth = wells_case
@@ -192,7 +194,7 @@ class TestDegenerate:
 
     def test_another_finalist_steps_in_when_the_best_turns_degenerate(self, wells_case, monkeypatch):
         problem, _ = wells_case
-        monkeypatch.setattr(candidates_module, "RUNGS", ((150, 2), (300, 2)))
+        monkeypatch.setattr(rungs_module, "RUNGS", ((150, 2), (300, 2)))
         best = run(problem)[0].bandwidth
         monkeypatch.setattr(
             steps_module,
@@ -295,7 +297,7 @@ class TestJudgement:
         blocks = FeatureBlocks(problem.data, problem.feature_map(3.0), problem.weights)
         optimum = local_search(blocks, truth, problem.settings)
         everything = np.arange(problem.data.n_windows)
-        judged = judge(problem, "mine", 3.0, blocks, optimum, "objective", everything, problem.settings)
+        judged = judge(problem, "mine", Kernel(3.0), blocks, optimum, "objective", everything, problem.settings)
         return problem, blocks, optimum, judged
 
     def test_populations_and_metastability_by_hand(self, judged):

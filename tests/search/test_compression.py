@@ -11,7 +11,8 @@ from m3c_md.frames.windows import FeatureBlocks
 from m3c_md.optimize.blocks import Rule, WindowBlock
 from m3c_md.optimize.large_margin import solve_large_margin
 from m3c_md.search.compression import compressed, compressed_rule, expanded_rule, principal_directions
-from m3c_md.search.steps import IN_MEMORY_GAP, TRIAL_GAP, SearchOptions, optimise_bandwidth, polish_winner
+from m3c_md.search.problem import Kernel
+from m3c_md.search.steps import IN_MEMORY_GAP, TRIAL_GAP, SearchOptions, optimise_kernel, polish_winner
 from m3c_md.search.trials import Trial
 from tests.search._data import problem_of, switching
 
@@ -57,7 +58,7 @@ def test_the_certificate_of_a_winner_is_that_of_all_features(monkeypatch: pytest
     problem = problem_of(trajectories, 2, n_features=40)
     chosen = np.arange(problem.data.n_windows)
     trial = Trial("kmeans", labels=np.concatenate(wells)[problem.data.windows[0]])
-    (candidate,), _ = optimise_bandwidth(problem, 2.0, [trial], chosen, "objective", TRIAL_GAP)
+    (candidate,), _ = optimise_kernel(problem, Kernel(2.0), [trial], chosen, "objective", TRIAL_GAP)
     blocks = FeatureBlocks(problem.data, problem.feature_map(2.0), problem.weights)
     best = solve_large_margin(blocks, candidate.optimum.labels, 2, problem.settings.regularization, tolerance=1e-8)
     assert candidate.optimum.objective > 1.01 * best.objective  # so much was left out

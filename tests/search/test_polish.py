@@ -14,8 +14,10 @@ from m3c_md.matching import agreement
 from m3c_md.optimize.blocks import all_label_costs
 from m3c_md.optimize.large_margin import solve_large_margin
 from m3c_md.search import candidates as candidates_module
+from m3c_md.search import rungs as rungs_module
 from m3c_md.search.local_search import local_search
 from m3c_md.search.polish import polish_on_all_data
+from m3c_md.search.problem import Kernel
 from m3c_md.search.selection import judge
 from tests.conftest import hidden_markov_wells
 from tests.search._data import problem_of, switching
@@ -35,7 +37,7 @@ def case_of(trajectories):
     blocks = FeatureBlocks(problem.data, problem.feature_map(BANDWIDTH), problem.weights[chosen], chosen)
     wells = np.argmin(((problem.data.frames[:, None] - [[0, 0], [4, 0], [0, 4]]) ** 2).sum(axis=-1), axis=1)
     optimum = local_search(blocks, wells[problem.data.windows[0, chosen]], problem.settings, gap=1e-2)
-    candidate = judge(problem, "wells", BANDWIDTH, blocks, optimum, "class-averaged", chosen, problem.settings)
+    candidate = judge(problem, "wells", Kernel(BANDWIDTH), blocks, optimum, "class-averaged", chosen, problem.settings)
     return replace(problem, everything=LocalSource(trajectories, 1)), candidate
 
 
@@ -50,7 +52,7 @@ def in_memory(problem, rule):
     labels = all_label_costs(blocks, rule).argmin(axis=1)
     optimum = local_search(blocks, labels, problem.settings, start=rule, gap=1e-5)
     return judge(
-        problem, "wells", BANDWIDTH, blocks, optimum, "class-averaged", np.arange(len(labels)), problem.settings
+        problem, "wells", Kernel(BANDWIDTH), blocks, optimum, "class-averaged", np.arange(len(labels)), problem.settings
     )
 
 
@@ -106,7 +108,7 @@ def test_a_streamed_fit_is_the_fit_in_memory(estimator, monkeypatch):
     trajectories = [wells.frames[:1800], wells.frames[1800:]]
     whole = estimator.fit_fetch(trajectories)
     monkeypatch.setattr("m3c_md.clustering.margin_search.STREAMED", 2000)
-    monkeypatch.setattr(candidates_module, "RUNGS", ((1000, 4), (2000, 2)))
+    monkeypatch.setattr(rungs_module, "RUNGS", ((1000, 4), (2000, 2)))
     streamed = estimator.fit_fetch(trajectories)
     assert streamed.gap <= 1e-2
     assert agreement(streamed.transform(wells.frames), wells.states) > 0.98
@@ -120,7 +122,7 @@ def test_a_streamed_fit_is_the_fit_in_memory(estimator, monkeypatch):
 def test_streamed_fits_are_reproducible_and_know_files(monkeypatch, tmp_path):
     monkeypatch.setattr("m3c_md.clustering.margin_search.STREAMED", 1000)
     monkeypatch.setattr("m3c_md.clustering.margin_search.SEARCHED", 1500)
-    monkeypatch.setattr(candidates_module, "RUNGS", ((500, 4), (1000, 2)))
+    monkeypatch.setattr(rungs_module, "RUNGS", ((500, 4), (1000, 2)))
     frames = hidden_markov_wells(4000, 3).frames
     np.save(tmp_path / "x.npy", frames)
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
@@ -133,7 +135,7 @@ def test_streamed_fits_are_reproducible_and_know_files(monkeypatch, tmp_path):
 def test_starts_of_the_user_are_seen_by_a_streamed_fit(monkeypatch):
     monkeypatch.setattr("m3c_md.clustering.margin_search.STREAMED", 1000)
     monkeypatch.setattr("m3c_md.clustering.margin_search.SEARCHED", 1500)
-    monkeypatch.setattr(candidates_module, "RUNGS", ((500, 4), (1000, 2)))
+    monkeypatch.setattr(rungs_module, "RUNGS", ((500, 4), (1000, 2)))
     wells = hidden_markov_wells(4000, 3)
     model = M3C(3, starts=[[wells.states]], bandwidth=1.0, random_state=0).fit_fetch([wells.frames])
     assert agreement(model.transform(wells.frames), wells.states) > 0.98
@@ -152,7 +154,7 @@ def test_weights_of_all_windows_are_used(monkeypatch):
     estimator = M3C(2, starts=[sides], bandwidth=1.0, random_state=0)
     whole = estimator.fit_fetch(trajectories)
     monkeypatch.setattr("m3c_md.clustering.margin_search.STREAMED", 1000)
-    monkeypatch.setattr(candidates_module, "RUNGS", ((500, 4), (1000, 2)))
+    monkeypatch.setattr(rungs_module, "RUNGS", ((500, 4), (1000, 2)))
     streamed = estimator.fit_fetch(trajectories)
     assert whole.effective_sample < 0.98
     assert streamed.effective_sample == pytest.approx(whole.effective_sample)
@@ -161,7 +163,7 @@ def test_weights_of_all_windows_are_used(monkeypatch):
 
 def test_the_bar_of_a_streamed_fit_only_moves_forward(monkeypatch):
     monkeypatch.setattr("m3c_md.clustering.margin_search.STREAMED", 1000)
-    monkeypatch.setattr(candidates_module, "RUNGS", ((500, 4), (1000, 2)))
+    monkeypatch.setattr(rungs_module, "RUNGS", ((500, 4), (1000, 2)))
     shares = []
     original = candidates_module.Search.report
 

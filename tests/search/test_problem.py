@@ -11,7 +11,7 @@ from m3c_md.frames.weights import effective_sample
 from m3c_md.frames.windows import windows_of_trajectories
 from m3c_md.optimize.feature_map import gaussian_kernel
 from m3c_md.partitions.reweighting import relaxed_weights
-from m3c_md.search.problem import BANDWIDTH_FACTORS, column_scale, default_bandwidths, joined_slices
+from m3c_md.search.problem import BANDWIDTH_FACTORS, STANDARD, column_scale, default_bandwidths, joined_slices
 from tests.search._data import problem_of, switching
 
 
@@ -114,16 +114,15 @@ class TestPrepareProblem:
     def test_same_seed_same_problem(self, trajectories):
         one, two, other = (problem_of(trajectories, 3, seed, reweight=True) for seed in (4, 4, 5))
         np.testing.assert_array_equal(one.weights, two.weights)
-        np.testing.assert_array_equal(one.base_map.frequencies, two.base_map.frequencies)
-        assert not np.array_equal(one.base_map.frequencies, other.base_map.frequencies)
+        np.testing.assert_array_equal(one.maps[STANDARD].frequencies, two.maps[STANDARD].frequencies)
+        assert not np.array_equal(one.maps[STANDARD].frequencies, other.maps[STANDARD].frequencies)
 
     def test_feature_map_is_that_of_the_kernel_on_scaled_columns(self, trajectories):
         frames = np.concatenate(trajectories) * [1.0, 100.0] + 1000.0
-        problem = problem_of([frames], 3, n_features=6000)
-        scaled = type(problem)(**{**vars(problem), "scale": np.array([1.0, 100.0])})
+        problem = problem_of([frames], 3, n_features=6000, scale="standard")
         points = frames[:30]
-        features = scaled.feature_map(2.0)(points)
-        expected = gaussian_kernel(points / scaled.scale, points / scaled.scale, 2.0)
+        features = problem.feature_map(2.0)(points)
+        expected = gaussian_kernel(points / frames.std(axis=0), points / frames.std(axis=0), 2.0)
         np.testing.assert_allclose(features @ features.T, expected, atol=0.06)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from m3c_md.optimize.blocks import Rule
 from m3c_md.search.local_search import LocalOptimum, SearchSettings
+from m3c_md.search.problem import Kernel
 from m3c_md.search.selection import (
     NOTHING_LEARNED,
     Candidate,
@@ -23,7 +24,7 @@ N_WINDOWS = 100
 def candidate(smallest=0.4, labels=None, *, score=0.5, n_windows=N_WINDOWS, **more):
     labels = np.arange(N_WINDOWS) % 2 if labels is None else labels
     optimum = LocalOptimum(Rule(np.zeros((2, 1)), np.zeros(2)), labels, score, score, 1, True, (score,))
-    return Candidate("start", 1.0, optimum, score, np.array([1.0 - smallest, smallest]), 1.5, n_windows, **more)
+    return Candidate("start", Kernel(1.0), optimum, score, np.array([1.0 - smallest, smallest]), 1.5, n_windows, **more)
 
 
 @pytest.mark.parametrize(

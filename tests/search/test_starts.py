@@ -14,7 +14,7 @@ import pytest
 from m3c_md.frames.windows import FeatureBlocks
 from m3c_md.matching import agreement
 from m3c_md.search import starts as starts_module
-from m3c_md.search.problem import BandwidthStart, SharedStart
+from m3c_md.search.problem import BandwidthStart, Kernel, SharedStart
 from m3c_md.search.starts import (
     N_LUMPINGS,
     SAME_DECOMPOSITION,
@@ -34,7 +34,7 @@ def labels_of(name, problem, seed=0, bandwidth=2.0):
     rng = np.random.default_rng(seed)
     if name in SHARED:
         return shared_starts(name, problem, rng)
-    return [bandwidth_start(name, problem, bandwidth, np.arange(problem.data.n_windows), rng)]
+    return [bandwidth_start(name, problem, Kernel(bandwidth), np.arange(problem.data.n_windows), rng)]
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ class TestKinetic:
     def test_chosen_windows_only(self, easy):
         problem, wells = easy
         chosen = np.arange(0, problem.data.n_windows, 2)
-        labels = bandwidth_start("kinetic", problem, 2.0, chosen, np.random.default_rng(0))
+        labels = bandwidth_start("kinetic", problem, Kernel(2.0), chosen, np.random.default_rng(0))
         assert labels.shape == chosen.shape
         assert agreement(labels, wells[chosen]) > 0.98
 
@@ -155,7 +155,7 @@ class TestRelaxation:
     @pytest.mark.parametrize("literal", [False, True])
     def test_coarse_windows_get_all_states(self, easy, literal):
         problem, _ = easy
-        labels = relaxation_labels(problem, problem.coarse, 2.0, literal=literal)
+        labels = relaxation_labels(problem, problem.coarse, Kernel(2.0), literal=literal)
         assert labels.shape == (len(problem.coarse.centers),)
         np.testing.assert_array_equal(np.unique(labels), np.arange(3))
 
@@ -189,10 +189,11 @@ class TestRelaxation:
             "import numpy as np\n"
             "from m3c_md.optimize.labels import _flow_solver, balanced_labels\n"
             "from m3c_md.search.starts import N_LUMPINGS, SAME_DECOMPOSITION, relaxation_labels\n"
+            "from m3c_md.search.problem import Kernel\n"
             "from tests.search._data import problem_of, switching\n"
             "data, _ = switching([60], np.random.default_rng(0))\n"
             "problem = problem_of(data, 2, starts=('relaxation',), n_coarse=6)\n"
-            "relaxation_labels(problem, problem.coarse, 2.0, literal=False)\n"
+            "relaxation_labels(problem, problem.coarse, Kernel(2.0), literal=False)\n"
             "print(balanced_labels([[0.0, 1.0], [0.0, 2.0]], 1, 1).labels.tolist(), _flow_solver().__name__)\n"
         )
         root = Path(__file__).parents[2]

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from m3c_md.frames.parts import N_PARTS, independent_parts
-from m3c_md.search.support import metastability_of, part_transitions, support_of
+from m3c_md.search.selection import LARGEST_ERROR
+from m3c_md.search.support import ENOUGH_PARTS, metastability_of, part_transitions, support_of
 
 
 class TestParts:
@@ -53,11 +54,41 @@ def test_transitions_of_parts_by_hand():
 
 
 class TestSupport:
-    def test_jackknife_by_hand(self):
-        counts = np.random.default_rng(0).uniform(1, 9, size=(6, 3, 3))
-        without = np.array([metastability_of(np.delete(counts, i, axis=0).sum(axis=0)) for i in range(6)])
-        expected = np.sqrt(5 / 6 * ((without - without.mean()) ** 2).sum())
-        assert support_of(counts).error == pytest.approx(expected)
+    def by_hand(self, counts):
+        """Jackknife errors that leave out one part at a time, and two neighbours at a time."""
+        n = len(counts)
+        one = [metastability_of(np.delete(counts, i, axis=0).sum(axis=0)) for i in range(n)]
+        two = [metastability_of(np.delete(counts, [i, (i + 1) % n], axis=0).sum(axis=0)) for i in range(n)]
+        return np.sqrt((n - 1) * np.var(one)), np.sqrt((n - 2) / 2 * np.var(two))
+
+    @pytest.mark.parametrize("seed", range(6))
+    def test_the_larger_of_two_jackknifes_by_hand(self, seed):
+        counts = np.random.default_rng(seed).uniform(1, 9, size=(6, 3, 3))
+        assert support_of(counts).error == pytest.approx(max(self.by_hand(counts)))
+
+    def test_of_few_parts_no_two_are_left_out(self):
+        counts = np.random.default_rng(0).uniform(1, 9, size=(ENOUGH_PARTS - 1, 3, 3))
+        assert support_of(counts).error == pytest.approx(self.by_hand(counts)[0])
+
+    @pytest.mark.parametrize("shares", [(1.0, 0.0), (0.5, 0.5), (0.7, 0.3)])
+    def test_one_visit_is_one_visit_however_the_blocks_cut_it(self, shares):
+        """Ten blocks of one trajectory: leaving out either block alone would leave half of the state."""
+        counts = np.tile(np.diag([90.0, 0.0]), (10, 1, 1))
+        counts[4:6, 1, 1] = 20.0 * np.array(shares)
+        assert support_of(counts).error > 2.0 * LARGEST_ERROR
+        # Visits that are not neighbours are two: nothing says that one without the other would not be.
+        counts[[5, 7]] = counts[[7, 5]]
+        if shares[1] > 0.0:
+            assert support_of(counts).error < LARGEST_ERROR
+
+    @pytest.mark.parametrize("n_parts", [10, 50])
+    @pytest.mark.parametrize("elsewhere", [0.0, 0.02, 0.05])
+    def test_a_state_that_is_nearly_all_in_one_trajectory_rests_on_it(self, n_parts, elsewhere):
+        counts = np.tile(np.diag([90.0, 100.0 * elsewhere / (n_parts - 1)]), (n_parts, 1, 1))
+        counts[3, 1, 1] = 100.0 * (1.0 - elsewhere)
+        assert support_of(counts).error > 0.8
+        counts[:, 1, 1] = np.where(np.arange(n_parts) == 3, 50.0, 50.0 / (n_parts - 1))
+        assert support_of(counts).error < LARGEST_ERROR
 
     @pytest.mark.parametrize("n_parts", [10, 100])
     def test_a_state_of_one_part_has_an_error_of_nearly_one_and_one_of_many_has_not(self, n_parts):

@@ -9,6 +9,7 @@ import pytest
 
 from m3c_md.optimize.blocks import Rule
 from m3c_md.search import trials as trials_module
+from m3c_md.search.problem import Kernel
 from m3c_md.search.selection import LARGEST_ERROR
 from m3c_md.search.trials import (
     FEWEST_WINDOWS,
@@ -35,7 +36,11 @@ def problem():
 
 
 def pairs(trials):
-    return {(trial.start, bandwidth) for bandwidth, group in trials.items() for trial in group}
+    return {(trial.start, kernel.bandwidth) for kernel, group in trials.items() for trial in group}
+
+
+def kernels(*bandwidths):
+    return [Kernel(bandwidth) for bandwidth in bandwidths]
 
 
 def test_scouts_are_from_the_lower_and_middle_part():
@@ -52,7 +57,7 @@ class TestFirstTrials:
 
     def test_several_labels_of_one_start_are_numbered_from_two(self, problem, monkeypatch):
         self.starts(monkeypatch, lumping=[labels_of(0), labels_of(1), labels_of(2)])
-        trials = first_trials(problem, (1.0, 2.0), ("lumping", labels_of(3)), N_CANDIDATE_WINDOWS, 0, None)
+        trials = first_trials(problem, kernels(1.0, 2.0), ("lumping", labels_of(3)), N_CANDIDATE_WINDOWS, 0, None)
         for group in trials.values():
             assert [trial.start for trial in group] == ["lumping", "lumping 2", "lumping 3", "labels 1"]
 
@@ -61,12 +66,14 @@ class TestFirstTrials:
         nearly[:5] = (nearly[:5] + 1) % 3  # less than 2 % of the windows
         not_quite[:60] = (not_quite[:60] + 1) % 3
         self.starts(monkeypatch, kmeans=[labels_of(0)], pcca=[nearly], random=[not_quite])
-        (group,) = first_trials(problem, (1.0,), ("kmeans", "pcca", "random"), N_CANDIDATE_WINDOWS, 0, None).values()
+        (group,) = first_trials(
+            problem, kernels(1.0), ("kmeans", "pcca", "random"), N_CANDIDATE_WINDOWS, 0, None
+        ).values()
         assert [(trial.start, trial.twins) for trial in group] == [("kmeans", ("pcca",)), ("random", ())]
 
     def test_a_sample_has_the_labels_of_its_windows(self, problem, monkeypatch):
         self.starts(monkeypatch, kmeans=[labels_of(0)])
-        (group,) = first_trials(problem, (1.0,), ("kmeans",), 100, 0, None).values()
+        (group,) = first_trials(problem, kernels(1.0), ("kmeans",), 100, 0, None).values()
         (trial,) = group
         assert len(trial.labels) == 100
         np.testing.assert_array_equal(
@@ -107,7 +114,7 @@ class TestPromising:
     """Starts as least squares judges them: by score, by support, by metastability."""
 
     def chosen(self, problem, *given, most=10):
-        judged = [(Trial(one.start), one) for one in given]
+        judged = [(Trial(one.start, labels_of(number)), one) for number, one in enumerate(given)]
         return [trial.start for trial, _ in promising(problem, judged, judged, most)]
 
     def test_much_worse_than_the_best_is_not_tried(self, problem):
@@ -139,9 +146,9 @@ class TestRarerStates:
             labels = np.zeros(N_CANDIDATE_WINDOWS, dtype=int)
             labels[: 200 + n_rare] = np.repeat([1, 2], [200, n_rare])
             large = replace(problem, settings=replace(problem.settings, balance=(0.01, 0.99)))
-            (group,) = first_trials(large, (1.0,), (labels,), N_CANDIDATE_WINDOWS, 0, None).values()
+            (group,) = first_trials(large, kernels(1.0), (labels,), N_CANDIDATE_WINDOWS, 0, None).values()
             assert (group[0].least_share is not None) == loosened
-            (plain,) = first_trials(large, (1.0,), (labels,), N_CANDIDATE_WINDOWS, 0, None, rarer=False).values()
+            (plain,) = first_trials(large, kernels(1.0), (labels,), N_CANDIDATE_WINDOWS, 0, None, rarer=False).values()
             assert plain[0].least_share is None
 
     def test_but_no_rarer_than_a_few_windows_and_never_where_somebody_chose_the_bound(self, problem):
@@ -150,7 +157,7 @@ class TestRarerStates:
 
         def bound(lower):
             asked = replace(problem, settings=replace(problem.settings, balance=(lower, 0.99)))
-            return next(iter(first_trials(asked, (1.0,), (labels,), N_CANDIDATE_WINDOWS, 0, None).values()))[
+            return next(iter(first_trials(asked, kernels(1.0), (labels,), N_CANDIDATE_WINDOWS, 0, None).values()))[
                 0
             ].least_share
 
@@ -167,6 +174,6 @@ def test_those_that_go_on_start_from_their_rules():
     trials = continued(some)
     assert pairs(trials) == {("a", 1.0), ("b", 2.0), ("c", 1.0)}
     for one in some:
-        (trial,) = [trial for trial in trials[one.bandwidth] if trial.start == one.start]
+        (trial,) = [trial for trial in trials[one.kernel] if trial.start == one.start]
         assert trial.rule is one.optimum.rule
         assert trial.labels is None

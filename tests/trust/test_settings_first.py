@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pytest
+from sklearn.decomposition import PCA
 
 from m3c_md import M3C, MMC, KMedoids, PCCAPlus, compare, scan_states
 from m3c_md.cli import main
@@ -47,6 +48,7 @@ MARGIN = {
     "max_iterations": 0,
     "tolerance": -1,
     "gap": 2.0,
+    "metric": "fast",
     "n_jobs": 0,
     "progress": 3,
 }
@@ -63,6 +65,13 @@ MORE_WRONG: list[tuple[type[StateEstimator], dict[str, Any], str]] = [
     (M3C, {"bandwidth": []}, "bandwidth is empty"),
     (M3C, {"bandwidth": (1.0, -1.0)}, "bandwidth=-1.0"),
     (M3C, {"n_features": "many"}, "n_features='many'"),
+    (M3C, {"metric": None}, "metric=None is neither a name nor a matrix of numbers; give one of 'auto', 'standard'"),
+    (M3C, {"metric": np.eye(2) * np.nan}, "^metric=(?s:.)* has entries that are not finite; replace them"),
+    (M3C, {"metric": np.zeros((2, 2))}, "^metric=(?s:.)* is zero, so that all frames are alike"),
+    (M3C, {"metric": [[1.0], [1.0, 2.0]]}, "^metric=.* is neither a name nor a matrix of numbers"),
+    (M3C, {"metric": np.ones((2, 2, 2))}, "^metric=(?s:.)* is neither a name nor a matrix of numbers"),
+    (M3C, {"metric": PCA}, "^metric=.* is a class; give one of its instances"),
+    (MMC, {"metric": "kinetic"}, "^metric='kinetic' needs pairs of frames"),
 ]
 
 

@@ -44,6 +44,7 @@ from m3c_md.optimize.relaxation import joint_kernel, kernel_features, solve_rela
 from m3c_md.partitions.k_means import k_means
 from m3c_md.partitions.k_medoids import k_medoids
 from m3c_md.search import candidates as candidates_module
+from m3c_md.search import rungs as rungs_module
 from m3c_md.search import steps as steps_module
 from m3c_md.systems import MODEL_I, labelled_sequence
 from m3c_md.systems.reference import ExactReference
@@ -488,7 +489,7 @@ class TestTheLabelStep:
 class TestCandidatesThatFailLate:
     @pytest.fixture(autouse=True)
     def small_rungs(self, monkeypatch: Patch) -> None:
-        monkeypatch.setattr(candidates_module, "RUNGS", ((60, 4), (120, 3)))
+        monkeypatch.setattr(rungs_module, "RUNGS", ((60, 4), (120, 3)))
 
     @pytest.mark.parametrize("n_lost", [1, 10])
     def test_on_a_larger_sample(self, wells: Wells, monkeypatch: Patch, n_lost: int) -> None:
@@ -862,7 +863,7 @@ class TestWeights:
     ) -> None:
         if streamed:
             monkeypatch.setattr("m3c_md.clustering.margin_search.STREAMED", 100)
-            monkeypatch.setattr(candidates_module, "RUNGS", ((100, 4), (200, 2)))
+            monkeypatch.setattr(rungs_module, "RUNGS", ((100, 4), (200, 2)))
         monkeypatch.setattr(
             "m3c_md.search.problem.relaxed_ratios", lambda cells, horizon: np.full(cells.n_microstates, value)
         )
