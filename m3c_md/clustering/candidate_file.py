@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from m3c_md.arrays import FloatArray
 from m3c_md.clustering.archive import Contents
 from m3c_md.exceptions import ModelFileError
 from m3c_md.optimize.blocks import Rule
@@ -34,6 +35,7 @@ def contents_of(candidates: Sequence[Candidate], *, labels: bool = False) -> Con
         "n_windows": np.array([candidate.n_windows for candidate in candidates]),
         "error": np.array([candidate.support.error for candidate in candidates]),
         "n_parts": np.array([candidate.support.n_parts for candidate in candidates]),
+        "without": _side_by_side([candidate.support.without for candidate in candidates]),
         # Not a number where it is that of the settings.
         "least_share": np.array([candidate.least_share for candidate in candidates], dtype=np.float64),
         "held": np.array([candidate.held for candidate in candidates]),
@@ -43,6 +45,14 @@ def contents_of(candidates: Sequence[Candidate], *, labels: bool = False) -> Con
         arrays["labels"] = np.array([one.labels for one in optima])
     texts = {"start": [c.start for c in candidates], "fate": [c.fate for c in candidates]}
     return Contents({**texts, "metric": [c.metric for c in candidates]}, arrays)
+
+
+def _side_by_side(rows: Sequence[Sequence[float]]) -> FloatArray:
+    """Rows of different lengths as one array, filled up with what is not a number; a column at least."""
+    table = np.full((len(rows), max(1, *(len(row) for row in rows))), np.nan)
+    for number, row in enumerate(rows):
+        table[number, : len(row)] = row
+    return table
 
 
 def candidates_of(contents: Contents, n_features: int | None = None) -> list[Candidate]:
@@ -97,5 +107,6 @@ def _details_of(contents: Contents, n: int) -> tuple[list[Support], list[float |
     """Support of the candidates, bounds on their labels, and whether these were held."""
     error, n_parts = contents.array("error", n, finite=False), contents.indices("n_parts", n, below=2**53)
     share, held = contents.array("least_share", n, finite=False), contents.array("held", n, kind="b")
-    support = [Support(float(error[i]), int(n_parts[i])) for i in range(n)]
+    without = [tuple(row[~np.isnan(row)].tolist()) for row in contents.array("without", n, None, finite=False)]
+    support = [Support(float(error[i]), int(n_parts[i]), without[i]) for i in range(n)]
     return support, [None if np.isnan(x) else float(x) for x in share], [bool(x) for x in held]

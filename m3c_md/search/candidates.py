@@ -29,6 +29,7 @@ from m3c_md.search.selection import (
     choose,
     nothing_left,
     ranked,
+    same_decomposition,
 )
 from m3c_md.search.steps import (
     TRIAL_GAP,
@@ -70,8 +71,8 @@ MOST_TAUGHT = 3
 TAUGHT_AGAIN = 2
 # A round that lowers the score by less than this factor is the last.
 WORTH_LEARNING = 0.97
-# A candidate that scores less than this share of the polished ones is polished, too.
-WORTH_A_LOOK = 0.97
+# By which factor the score of a candidate may rise at full accuracy before others have another chance.
+TURNED_OUT_WORSE = 1.03
 # Candidates that may lose a state at full accuracy before it is taken that all of them would.
 MOST_POLISHED = 3
 
@@ -303,8 +304,7 @@ class Search:
         polished: list[Candidate] = []
         for _ in range(MOST_POLISHED):
             waiting = waiting or ([] if polished else self._dropped())
-            # At full accuracy the best may turn out to be worse than the next one.
-            if not waiting or (polished and waiting[0].score > WORTH_A_LOOK * min(c.score for c in polished)):
+            if not waiting:
                 break
             candidate, *waiting = waiting
             done: list[Candidate] = []
@@ -312,10 +312,14 @@ class Search:
                 done.append(self._polished(candidate))
             if not done:
                 self._end([replace(candidate, fate="failed: at full accuracy")])
-            elif self._some_may_win(done):
-                polished += done
-            else:
+            elif not self._some_may_win(done):
                 self._end([replace(done[0], fate="degenerate: at full accuracy")])
+            else:
+                polished += done
+                better = _now_better(candidate, done[0], waiting)
+                if better is None:
+                    break
+                waiting = [better, *(c for c in waiting if c is not better)]
         order = self._ranked(polished)
         self._end([_unpolished(c) for c in [*order[1:], *waiting]])
         return replace(order[0], fate="winner") if order else None
@@ -404,6 +408,13 @@ class Search:
         polished = polish_winner(self.problem, candidate, self.options, STREAMED, self.report)
         self.journal.keep(step, [polished])
         return polished
+
+
+def _now_better(before: Candidate, polished: Candidate, others: Sequence[Candidate]) -> Candidate | None:
+    """Return another decomposition that scores better than one that turned out worse at full accuracy than before."""
+    if polished.score <= TURNED_OUT_WORSE * before.score:
+        return None
+    return next((c for c in others if c.score < polished.score and not same_decomposition(c, before)), None)
 
 
 def _unpolished(candidate: Candidate) -> Candidate:

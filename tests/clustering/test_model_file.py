@@ -719,6 +719,7 @@ class TestArrays:
             "metastability",
             "error",
             "least_share",
+            "without",
         }:
             if array_of(members[f"{key}.npy"]).dtype == np.float64:
                 refused(with_entry(members, key, value), f"the array '{key}' has entries that are not finite, or above")

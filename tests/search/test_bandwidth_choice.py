@@ -9,7 +9,7 @@ import pytest
 
 from m3c_md.frames.windows import FeatureBlocks
 from m3c_md.search import bandwidth_choice
-from m3c_md.search.bandwidth_choice import STANDARD_ERRORS, WORSE_SCORE, part_losses, widest_first
+from m3c_md.search.bandwidth_choice import STANDARD_ERRORS, WORSE_SCORE, part_losses, plainest_first
 from m3c_md.search.selection import ranked, same_decomposition, score
 from tests.search._data import problem_of, search, switching
 
@@ -47,7 +47,7 @@ def test_nothing_wider_is_as_good_as_the_one_chosen(case):
     """The definition, one candidate after the other."""
     problem, candidates = case
     order = ranked(problem, candidates)
-    best, chosen = order[0], widest_first(problem, order)[0]
+    best, chosen = order[0], plainest_first(problem, order)[0]
     reference = part_losses(problem, best)
 
     def as_good(candidate):
@@ -69,7 +69,7 @@ def test_bounds_on_loss_and_score_both_hold(case, monkeypatch, errors, worse):
     order = ranked(problem, candidates)
     monkeypatch.setattr(bandwidth_choice, "STANDARD_ERRORS", errors)
     monkeypatch.setattr(bandwidth_choice, "WORSE_SCORE", worse)
-    chosen = widest_first(problem, order)[0]
+    chosen = plainest_first(problem, order)[0]
     alike = [c for c in order if same_decomposition(c, order[0])]
     widest = max(alike, key=lambda c: c.bandwidth)
     assert widest.bandwidth > order[0].bandwidth
@@ -80,7 +80,7 @@ def test_order_is_kept_but_for_the_one_that_comes_first(case, monkeypatch):
     problem, candidates = case
     order = ranked(problem, candidates)
     monkeypatch.setattr(bandwidth_choice, "WORSE_SCORE", 1e9)
-    again = widest_first(problem, order)
+    again = plainest_first(problem, order)
     assert [c for c in again if c is not again[0]] == [c for c in order if c is not again[0]]
 
 
@@ -93,7 +93,7 @@ def test_another_decomposition_is_never_taken(case):
         wide, optimum=replace(wide.optimum, labels=np.roll(wide.optimum.labels, len(wide.optimum.labels) // 3))
     )
     assert not same_decomposition(mixed, best)
-    assert widest_first(problem, [best, mixed])[0] is best
+    assert plainest_first(problem, [best, mixed])[0] is best
 
 
 @pytest.mark.usefixtures("anything_goes")
@@ -102,21 +102,21 @@ def test_a_state_lost_on_the_way_is_never_taken(case):
     order = ranked(problem, candidates)
     best, wide = order[0], max(order, key=lambda c: c.bandwidth)
     empty = replace(wide, populations=np.array([0.6, 0.4, 0.0]))
-    assert widest_first(problem, [best, wide])[0] is wide
-    assert widest_first(problem, [best, empty])[0] is best
+    assert plainest_first(problem, [best, wide])[0] is wide
+    assert plainest_first(problem, [best, empty])[0] is best
 
 
 def test_labels_that_are_held_keep_their_order(case):
     problem, candidates = case
     order = [replace(c, held=True) for c in ranked(problem, candidates)]
-    assert widest_first(problem, order) == order
-    assert widest_first(problem, []) == []
+    assert plainest_first(problem, order) == order
+    assert plainest_first(problem, []) == []
 
 
 @pytest.mark.usefixtures("anything_goes")
 def test_the_search_takes_it_unless_the_objective_selects(case):
     problem, candidates = case
-    chosen = widest_first(problem, ranked(problem, candidates))[0]
+    chosen = plainest_first(problem, ranked(problem, candidates))[0]
     assert chosen.score > min(c.score for c in candidates), "another one than the best, or nothing is tested"
     again = search(problem, BANDWIDTHS, ("kinetic",), selection="class-averaged", seed=0, halving=False)
     assert again[0].bandwidth == chosen.bandwidth

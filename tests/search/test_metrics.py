@@ -13,7 +13,7 @@ from m3c_md.frames.windows import windows_of_trajectories
 from m3c_md.matching import agreement
 from m3c_md.optimize.metric import Metric, lagged_moments, root_mean_square_distance
 from m3c_md.search import learning
-from m3c_md.search.bandwidth_choice import PLAINER_SCORE, widest_first
+from m3c_md.search.bandwidth_choice import PLAINER_SCORE, plainest_first
 from m3c_md.search.candidates import Search
 from m3c_md.search.learning import continued_in, fresh_starts, taught, with_learned
 from m3c_md.search.local_search import SearchSettings
@@ -283,25 +283,25 @@ class TestPlainerMetric:
     def test_the_standard_comes_first_where_it_is_nearly_as_good(self, case):
         problem, found = case
         best = replace(found["other"], score=0.9 * found[STANDARD].score)
-        order = widest_first(problem, [best, found[STANDARD]])
+        order = plainest_first(problem, [best, found[STANDARD]])
         assert [c.metric for c in order] == [STANDARD, "other"]
 
     def test_but_not_where_its_score_is_much_worse(self, case):
         problem, found = case
         best = replace(found["other"], score=0.99 * found[STANDARD].score / PLAINER_SCORE)
-        assert widest_first(problem, [best, found[STANDARD]])[0].metric == "other"
+        assert plainest_first(problem, [best, found[STANDARD]])[0].metric == "other"
 
     def test_nor_the_other_way_round(self, case):
         problem, found = case
         wider = replace(found["other"], score=1.01 * found[STANDARD].score)
-        assert widest_first(problem, [found[STANDARD], wider])[0].metric == STANDARD
+        assert plainest_first(problem, [found[STANDARD], wider])[0].metric == STANDARD
 
     def test_nor_where_it_is_another_decomposition(self, case):
         problem, found = case
         labels = (np.arange(problem.data.n_windows) // 5) % 3
         other = replace(found[STANDARD], optimum=replace(found[STANDARD].optimum, labels=labels))
         best = replace(found["other"], score=0.9 * other.score)
-        assert widest_first(problem, [best, other])[0].metric == "other"
+        assert plainest_first(problem, [best, other])[0].metric == "other"
 
 
 def test_two_candidates_of_one_name_are_two_steps_in_the_journal():
