@@ -321,7 +321,7 @@ PARTS = {
     "read, check and sample": ("_searched",),
     "cells and weights": ("prepare_problem",),
     "starts": ("_first_trials",),
-    "trials on samples": ("optimise_bandwidth",),
+    "trials on samples": ("optimise_kernel",),
     "winner on all data": ("polish_winner",),
     "labels of all frames": ("transform",),
 }

@@ -136,7 +136,7 @@ def solve_large_margin(
         if objective < best:
             best_rule, best = rule, objective
         dual = dual.improved_by(feasible_dual(sums, classes, bias=bias), regularization)
-        lower_bound = dual.value(regularization)
+        lower_bound = max(dual.value(regularization), 0.0)  # losses and penalties are not negative
         trace.append((passes, smoothing, best, lower_bound))
         if relative_gap(best, lower_bound) <= tolerance or passes >= max_passes or smoothing < SMALLEST_SMOOTHING:
             break

@@ -21,6 +21,8 @@ from m3c_md.optimize.feature_map import FourierMap
 # Added to the correlation matrix, as a share of its mean diagonal: columns that repeat each other, and directions in
 # which short data hardly vary, then do not pose as slow ones.
 RIDGE = 1e-2
+# Autocorrelations up to this are none: single precision knows no better.
+NO_MEMORY = 1e-5
 # Directions with less than this share of the largest variance are left out.
 NEGLIGIBLE = 1e-8
 # Directions of a metric at most: what is beyond them is noise, and files would grow.
@@ -104,7 +106,8 @@ def slow_directions(moments: LaggedMoments) -> tuple[FloatArray, FloatArray]:
     ridge = RIDGE * max(float(np.trace(instantaneous)) / len(instantaneous), np.finfo(float).tiny)
     with solving("the slow directions of the columns", "use metric='standard'"):
         values, vectors = eigh(moments.lagged, instantaneous + ridge * np.eye(len(instantaneous)))
-    return np.clip(values[::-1], 0.0, 1.0), np.ascontiguousarray(vectors[:, ::-1])
+    remembered = np.where(values[::-1] > NO_MEMORY, values[::-1], 0.0)
+    return np.minimum(remembered, 1.0), np.ascontiguousarray(vectors[:, ::-1])
 
 
 def kinetic_metric(name: str, moments: LaggedMoments, sharpness: float, most: int) -> Metric:
@@ -121,7 +124,8 @@ def shared_metric(name: str, moments: LaggedMoments, most: int) -> Metric:
     """
     with solving("the shared directions of the columns", "use metric='standard'"):
         values, vectors = eigh(moments.lagged)
-    weights = np.maximum(values[::-1], 0.0)
+    least = NO_MEMORY * float(np.trace(moments.instantaneous)) / len(values)
+    weights = np.where(values[::-1] > least, values[::-1], 0.0)
     return Metric(name, _kept(vectors[:, ::-1] * weights, most) / moments.scale[:, None])
 
 

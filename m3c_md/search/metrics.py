@@ -54,7 +54,9 @@ def with_competing_metrics(problem: SearchProblem, choice: MetricChoice, kind: F
         ]
         if problem.late_moments is not None:
             metrics.append(kinetic_metric("late", problem.late_moments, 1.0, min(most, 2 * few)))
-    if choice == "kinetic":
+    # Where nothing is slow, there is no such metric: all frames would be alike.
+    metrics = [metric for metric in metrics if metric.matrix.any()]
+    if choice == "kinetic" and metrics:
         problem = replace(problem, metrics={})
     for metric in metrics:
         problem = with_new_metric(problem, metric, kind, seed)

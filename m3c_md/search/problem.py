@@ -214,11 +214,12 @@ def _slow_spaces(standard: Metric, moments: LaggedMoments, late: LaggedMoments |
     """
     if len(standard.matrix) <= FEW_COLUMNS:
         return [standard]
-    return [
-        standard,
+    slow = [
         kinetic_metric("slow", moments, 1.0, CELL_DIRECTIONS),
         shared_metric("shared", moments, CELL_DIRECTIONS),
     ]
+    # Where nothing is slow, there are no such directions: all frames would be alike.
+    return [standard, *(space for space in slow if space.matrix.any())]
 
 
 def _ratios_of_block(

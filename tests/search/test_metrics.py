@@ -99,6 +99,15 @@ class TestCompeting:
         assert STANDARD not in problem.metrics
         assert list(problem.metrics) == ["kinetic"]
 
+    @pytest.mark.parametrize("n_columns", [2, 12])
+    @pytest.mark.parametrize("choice", ["auto", "kinetic"])
+    def test_where_nothing_is_slow_there_is_no_kinetic_metric(self, choice, n_columns):
+        """Columns that alternate have negative autocorrelations, and directions without memory have no weight."""
+        frames = np.repeat((-1.0) ** np.arange(40)[:, None], n_columns, axis=1)
+        problem = with_competing_metrics(prepared(frames), choice, "orthogonal", 0)
+        assert set(problem.metrics) <= {STANDARD, "late"}
+        assert all(metric.matrix.any() for metric in (*problem.metrics.values(), *problem.spaces))
+
     def test_without_moments_there_is_nothing_to_compete(self):
         problem = prepared(noisy_wells(2, 300)[0], kinetic=False)
         assert with_competing_metrics(problem, "auto", "orthogonal", 0) is problem

@@ -308,7 +308,7 @@ MODELS: list[Row] = [
     *rows(on("sample seed unused", lambda at: lambda v: at.model.sample(X, 2, random_state=v)), ("a",), InputError, rf"random_state=VALUE {SEED}"),
     ("sample data", lambda at: at.model.sample([X, X[:, :1]], 2), InputError, r"trajectory 1 has 1 columns, but the model"),
     *rows(model_call("alternative"), (-1, 0.5, None, "0"), InputError, rf"number=VALUE {WHOLE} 0"),
-    *rows(model_call("alternative"), (1, HUGE), InputError, r"number=VALUE must be a row of candidates, 0 to 0"),
+    *rows(model_call("alternative"), (1000, HUGE), InputError, r"number=VALUE must be a row of candidates, 0 to \d+$"),
     ("lump nothing", lambda at: at.model.lump(at.msm), InputError, r"either centers= of the microstates, or both"),
     ("lump half", lambda at: at.model.lump(at.msm, trajs=X), InputError, r"either centers= of the microstates, or both"),
     *rows(on("lump msm", lambda at: lambda v: at.model.lump(v, centers=X)), (None, "msm", 5), InputError, r"msm is a .*; give a deeptime MarkovStateModel"),
