@@ -16,7 +16,14 @@ from m3c_md.arrays import FloatArray
 from m3c_md.frames.windows import FeatureBlocks, equally_spaced
 from m3c_md.optimize.window_loss import window_losses
 from m3c_md.search.problem import STANDARD, SearchProblem
-from m3c_md.search.selection import INTERVAL, Candidate, Standing, clearly_above, same_decomposition
+from m3c_md.search.selection import (
+    INTERVAL,
+    NEARLY_AS_GOOD,
+    Candidate,
+    Standing,
+    clearly_above,
+    same_decomposition,
+)
 
 # By how many standard errors a loss may be worse, and by which factor a score: a few parts that all hold one rare
 # event have a large standard error.
@@ -37,8 +44,8 @@ def plainest_first(problem: SearchProblem, candidates: Sequence[Candidate]) -> l
         return list(candidates)
     best = candidates[0]
     if best.metric != STANDARD:
-        plain = [c for c in candidates if c.metric == STANDARD and _may_replace(problem, c, best, PLAINER_SCORE)]
-        if plain and not clearly_above(best, plain[0]) and _as_good(problem, plain[0], best, INTERVAL):
+        plain = [c for c in candidates if c.metric == STANDARD and _is_plainer(problem, c, best)]
+        if plain and _as_good(problem, plain[0], best, INTERVAL):
             best = plain[0]
     wider = [
         c
@@ -53,6 +60,13 @@ def plainest_first(problem: SearchProblem, candidates: Sequence[Candidate]) -> l
             best = rival
             break
     return [best, *(c for c in candidates if c is not best)]
+
+
+def _is_plainer(problem: SearchProblem, candidate: Candidate, best: Candidate) -> bool:
+    """Whether a candidate in scaled columns may replace the best one: more easily if it is the same decomposition."""
+    same = same_decomposition(candidate, best)
+    factor, errors = (PLAINER_SCORE, INTERVAL) if same else (NEARLY_AS_GOOD, 1.0)
+    return _may_replace(problem, candidate, best, factor) and not clearly_above(best, candidate, errors)
 
 
 def _may_replace(problem: SearchProblem, candidate: Candidate, best: Candidate, factor: float) -> bool:

@@ -28,8 +28,9 @@ from m3c_md.search.selection import (
     by_score,
     choose,
     nothing_left,
+    now_better,
     ranked,
-    same_decomposition,
+    unpolished,
 )
 from m3c_md.search.steps import (
     TRIAL_GAP,
@@ -71,8 +72,6 @@ MOST_TAUGHT = 3
 TAUGHT_AGAIN = 2
 # A round that lowers the score by less than this factor is the last.
 WORTH_LEARNING = 0.97
-# By which factor the score of a candidate may rise at full accuracy before others have another chance.
-TURNED_OUT_WORSE = 1.03
 # Candidates that may lose a state at full accuracy before it is taken that all of them would.
 MOST_POLISHED = 3
 
@@ -316,12 +315,12 @@ class Search:
                 self._end([replace(done[0], fate="degenerate: at full accuracy")])
             else:
                 polished += done
-                better = _now_better(candidate, done[0], waiting)
+                better = now_better(candidate, done[0], waiting)
                 if better is None:
                     break
                 waiting = [better, *(c for c in waiting if c is not better)]
         order = self._ranked(polished)
-        self._end([_unpolished(c) for c in [*order[1:], *waiting]])
+        self._end([unpolished(c) for c in [*order[1:], *waiting]])
         return replace(order[0], fate="winner") if order else None
 
     def _dropped(self) -> list[Candidate]:
@@ -408,15 +407,3 @@ class Search:
         polished = polish_winner(self.problem, candidate, self.options, STREAMED, self.report)
         self.journal.keep(step, [polished])
         return polished
-
-
-def _now_better(before: Candidate, polished: Candidate, others: Sequence[Candidate]) -> Candidate | None:
-    """Return another decomposition that scores better than one that turned out worse at full accuracy than before."""
-    if polished.score <= TURNED_OUT_WORSE * before.score:
-        return None
-    return next((c for c in others if c.score < polished.score and not same_decomposition(c, before)), None)
-
-
-def _unpolished(candidate: Candidate) -> Candidate:
-    """A candidate that came to the last sample and was not needed; one that had been dropped before stays so."""
-    return candidate if candidate.fate else replace(candidate, fate="finalist")

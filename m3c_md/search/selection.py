@@ -38,6 +38,8 @@ INTERVAL = 2.0
 LARGEST_ERROR = 0.5 / INTERVAL
 # An error from ten parts that exceeds another by this factor is larger at the level of 95 % (F test, 9 and 9).
 LARGER_ERROR = 2.0
+# By which factor the score of a candidate may rise at full accuracy before others have another chance.
+TURNED_OUT_WORSE = 1.03
 # Scores that differ by less than this factor are nearly the same.
 NEARLY_AS_GOOD = 1.25
 # Every window costs 1 under the rule that gives all states the same score. A rule that costs as much has learned
@@ -318,3 +320,15 @@ def nothing_left(ended: Sequence[Candidate], settings: SearchSettings) -> str:
         f"{best.bandwidth:.3g}) it is state {state} of {settings.n_states}, with {best.populations[state]:.2%}. "
         "Ask for fewer states, add starts, try other bandwidths, or lower balance[0] if a state is really that rare."
     )
+
+
+def now_better(before: Candidate, polished: Candidate, others: Sequence[Candidate]) -> Candidate | None:
+    """Return another decomposition that scores better than one that turned out worse at full accuracy than before."""
+    if polished.score <= TURNED_OUT_WORSE * before.score:
+        return None
+    return next((c for c in others if c.score < polished.score and not same_decomposition(c, before)), None)
+
+
+def unpolished(candidate: Candidate) -> Candidate:
+    """A candidate that came to the last sample and was not needed; one that had been dropped before stays so."""
+    return candidate if candidate.fate else replace(candidate, fate="finalist")
