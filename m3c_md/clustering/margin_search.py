@@ -53,6 +53,8 @@ from m3c_md.search.steps import SearchOptions
 # Random features by default, for few columns and for more: the kernel of many needs more of them.
 N_FEATURES = (100, 200)
 FEW_COLUMNS = 8
+# Windows per column from which on a metric is learned: among more columns some tell any labels apart by chance.
+WINDOWS_TO_LEARN = 10
 # A kernel needs no more features than there are windows, but a few.
 FEWEST_FEATURES = 20
 # More random features than this approximate the kernel no better, and the solver's matrices would fill the memory.
@@ -188,7 +190,7 @@ class MarginEstimator(StateEstimator):
                 self._halving(),
                 check_jobs(self.n_jobs),
                 self.features,
-                metric in ("auto", "learned"),
+                metric in ("auto", "learned") and _enough_to_learn(windows),
             )
             if not isinstance(metric, Metric):
                 problem = with_competing_metrics(problem, metric, self.features, options.seed)
@@ -302,6 +304,11 @@ class MarginEstimator(StateEstimator):
             else _window_labels(_state_arrays(start), first_frames, n_frames, shortest, self.n_states)
             for start in self._given_starts()
         ]
+
+
+def _enough_to_learn(windows: WindowSet) -> bool:
+    """Whether there are so many windows to a column that a metric learned from them is not that of chance."""
+    return bool(windows.n_windows >= WINDOWS_TO_LEARN * windows.frames.shape[1])
 
 
 def sensitivity_of(problem: SearchProblem, winner: Candidate) -> dict[str, Any]:

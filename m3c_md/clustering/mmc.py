@@ -29,12 +29,10 @@ class MMC(MarginEstimator):
         Number κ of clusters.
     starts : sequence of str or label arrays
         Where the local search starts; known: "kmeans", "kmedoids", "relaxation", "relaxation-literal", "random".
-    metric : "auto", "standard", "kinetic", "learned", matrix or fitted estimator
-        In which coordinates the kernel takes distances. "standard": every column divided by its standard deviation (as
-        it is for ``scale="none"``); "learned": directions learned from the rule itself; "auto": both compete, and the
-        plainest that describes the data as well as the best wins. "kinetic", slow directions count more, needs time,
-        which MMC does not see: it is the same as "standard". A matrix (n_columns, n_directions), or a fitted linear
-        transformer such as deeptime's TICA, is taken as it is.
+    metric : "standard", "learned", "auto", matrix or fitted estimator
+        Coordinates in which the kernel takes distances, see `M3C`; "auto" is "standard" and "learned" in competition.
+        Clusters of single frames confirm themselves in a metric that is learned from them, so by default nothing is
+        learned; and nothing here is kinetic.
     bandwidth, n_features, regularization, balance, selection, features, n_coarse, max_iterations, tolerance, gap, \
 scale, random_state, n_jobs, progress
         As in `M3C`.
@@ -68,7 +66,7 @@ scale, random_state, n_jobs, progress
         tolerance: int = 0,
         gap: float = 1e-2,
         scale: ColumnScale = "standard",
-        metric: Any = "auto",
+        metric: Any = "standard",
         random_state: Any = None,
         n_jobs: int | None = None,
         progress: Any = None,

@@ -15,10 +15,10 @@ from zlib import crc32
 
 from m3c_md.exceptions import DegenerateSolutionError
 from m3c_md.frames.windows import equally_spaced
+from m3c_md.search import learning
 from m3c_md.search.bandwidth_choice import plainest_first
 from m3c_md.search.failures import Failure, all_failed, excused, failed_starts
 from m3c_md.search.journal import Journal, NoJournal
-from m3c_md.search.learning import continued_in, fresh_starts, taught, with_learned
 from m3c_md.search.metrics import LEARNED
 from m3c_md.search.problem import FEW_COLUMNS, STANDARD, Kernel, SearchProblem
 from m3c_md.search.rescue import TIGHTER_BALANCE, held_trials, outdone, tighter_trials
@@ -61,17 +61,6 @@ Report = Callable[[float], object]
 MOSTLY_LOST = 0.25
 # Beyond this number of states trials become fewer in proportion: each takes as much longer.
 MANY_STATES = 3
-# Rounds in which a metric is learned from the best candidate, and trials that are optimised in each.
-MOST_ROUNDS = 3
-LEARNED_AT_ONCE = 2
-# Trials in the metric of scaled columns that are optimised in the end.
-PLAIN_AT_ONCE = 2
-# Starts that learn a metric: so many by their scores, and as many by their metastability; of the first starts, and of
-# those in the metric of all that was learned.
-MOST_TAUGHT = 3
-TAUGHT_AGAIN = 2
-# A round that lowers the score by less than this factor is the last.
-WORTH_LEARNING = 0.97
 # Candidates that may lose a state at full accuracy before it is taken that all of them would.
 MOST_POLISHED = 3
 
@@ -183,32 +172,34 @@ class Search:
         """Let starts learn metrics, make new starts in what they have learned, and let these learn, too."""
         bandwidths, options, n_windows = self.bandwidths, self.options, self.sizes[0][0]
         judge = self._by_least_squares_in
-        self.problem, pupils = taught(self.problem, self._judged, MOST_TAUGHT, bandwidths, options, judge)
+        self.problem, pupils = learning.taught(
+            self.problem, self._judged, learning.MOST_TAUGHT, bandwidths, options, judge
+        )
         self._judged += pupils
-        self.problem, trials = fresh_starts(
+        self.problem, trials = learning.fresh_starts(
             self.problem, self._judged, self.starts, bandwidths, n_windows, options, self.failures
         )
         fresh = self._by_least_squares(trials)
-        self.problem, pupils = taught(self.problem, fresh, TAUGHT_AGAIN, bandwidths, options, judge)
+        self.problem, pupils = learning.taught(self.problem, fresh, learning.TAUGHT_AGAIN, bandwidths, options, judge)
         self._judged += fresh + pupils
 
     def _learned(self, found: list[Candidate]) -> list[Candidate]:
         """Candidates in metrics learned from the best one, again and again while that helps, then in the plain one."""
         more: list[Candidate] = []
         best = self._best_first(found)[0]
-        for _ in range(MOST_ROUNDS):
+        for _ in range(learning.MOST_ROUNDS):
             if not self._some_may_win([best]):
                 return more
             with excused(self.failures, best.bandwidth, best.start):
-                self.problem, name = with_learned(self.problem, best, self.options)
-                trials = continued_in(best, name, self.bandwidths)
-                more += self._judged_and_tried(trials, LEARNED_AT_ONCE, name, 0.6, 0.68)
+                self.problem, name = learning.with_learned(self.problem, best, self.options)
+                trials = learning.continued_in(best, name, self.bandwidths)
+                more += self._judged_and_tried(trials, learning.LEARNED_AT_ONCE, name, 0.6, 0.68)
             before, best = best, self._best_first(found + more)[0]
-            if best.score > WORTH_LEARNING * before.score:
+            if best.score > learning.WORTH_LEARNING * before.score:
                 break
         if best.metric != STANDARD and STANDARD in self.problem.metrics:
-            plain = continued_in(best, STANDARD, self.bandwidths)
-            more += self._judged_and_tried(plain, PLAIN_AT_ONCE, "plain", 0.68, 0.7)
+            plain = learning.continued_in(best, STANDARD, self.bandwidths)
+            more += self._judged_and_tried(plain, learning.PLAIN_AT_ONCE, "plain", 0.68, 0.7)
         return more
 
     def _judged_and_tried(self, trials: Trials, most: int, stage: str, begin: float, end: float) -> list[Candidate]:

@@ -24,6 +24,17 @@ Judge = Callable[[SearchProblem, Trials], Judged]
 
 # Rounds in which a start learns a metric from its least-squares rule.
 LESSONS = 2
+# Rounds in which a metric is learned from the best candidate, and trials that are optimised in each.
+MOST_ROUNDS = 3
+LEARNED_AT_ONCE = 2
+# Trials in the metric of scaled columns that are optimised in the end.
+PLAIN_AT_ONCE = 2
+# Starts that learn a metric: so many by their scores, and as many by their metastability; of the first starts, and of
+# those in the metric of all that was learned.
+MOST_TAUGHT = 3
+TAUGHT_AGAIN = 2
+# A round that lowers the score by less than this factor is the last.
+WORTH_LEARNING = 0.97
 
 
 def with_learned(problem: SearchProblem, candidate: Candidate, options: SearchOptions) -> tuple[SearchProblem, str]:

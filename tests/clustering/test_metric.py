@@ -357,7 +357,7 @@ class TestWays:
         rng = np.random.default_rng(0)
         clouds = rng.integers(0, 3, 900)
         x = np.hstack([4.0 * CENTRES[clouds, :2] + rng.normal(size=(900, 2)), 2.0 * rng.normal(size=(900, 8))])
-        model = MMC(3, starts=("kmeans",), scale="none", random_state=0).fit_fetch(x)
+        model = MMC(3, starts=("kmeans",), scale="none", metric="auto", random_state=0).fit_fetch(x)
         metrics = set(model.candidates["metric"])
         assert any(name.startswith("learned") for name in metrics)
         assert not any("kinetic" in name or "slow" in name or "shared" in name for name in metrics)
@@ -388,3 +388,12 @@ class TestWays:
             assert agreement(found.transform(x), states) > 0.97
             assert 0.01 < found.populations[-1] < 0.04
         assert agreement(in_memory.transform(x), streamed.transform(x)) > 0.99
+
+
+def test_nothing_is_learned_from_fewer_windows_than_columns_deserve() -> None:
+    """Among as many columns as frames some tell any labels apart, and a metric learned from them would be chance."""
+    rng = np.random.default_rng(0)
+    state = np.repeat([0, 1] * 3, 20)
+    x = np.hstack([4.0 * state[:, None] + rng.normal(size=(120, 1)), rng.normal(size=(120, 200))])
+    model = M3C(2, random_state=0).fit_fetch(x)
+    assert not any(name.startswith("learned") for name in model.candidates["metric"])

@@ -121,7 +121,7 @@ class TestBlindToTime:
         ours, theirs = (inspect.signature(cls).parameters for cls in (MMC, M3C))
         assert set(theirs) - set(ours) == {"lagtime", "reweight"}
         different = {name for name in ours if ours[name].default != theirs[name].default}
-        assert different == {"starts"}
+        assert different == {"metric", "starts"}
 
 
 class TestTwoClustersOfUnequalSize:
