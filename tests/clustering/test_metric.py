@@ -390,6 +390,7 @@ class TestWays:
         assert agreement(in_memory.transform(x), streamed.transform(x)) > 0.99
 
 
+@pytest.mark.filterwarnings("ignore:")
 def test_nothing_is_learned_from_fewer_windows_than_columns_deserve() -> None:
     """Among as many columns as frames some tell any labels apart, and a metric learned from them would be chance."""
     rng = np.random.default_rng(0)
