@@ -39,8 +39,7 @@ def plot_relevance(
     """Draw how much the states depend on each column, or on each residue along the sequence.
 
     Bars are shares of ``model.relevance`` and add up to 100 %. Those of residues are stacked by the kind of dihedral
-    angle, which has the same colour in every such picture. The relevance is made of slopes where the frames are: a
-    column along which states lie far apart, with hardly a frame in between, has a smaller share than it deserves.
+    angle, which has the same colour in every such picture.
 
     Parameters
     ----------
