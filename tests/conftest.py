@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -71,6 +72,15 @@ def quick(n_states: int, **changes: Any) -> M3C:
 def other_warnings(model: StateModel) -> list[str]:
     """What was said during a fit, apart from how rarely short series enter their states."""
     return [text for text in model.warnings if "hardly known; add trajectories that enter" not in text]
+
+
+@pytest.fixture(autouse=True)
+def _figures_are_closed() -> Iterator[None]:
+    """Leave no figure open: matplotlib warns of too many, whichever test draws the next one."""
+    yield
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        pyplot.close("all")
 
 
 @pytest.fixture(scope="session")

@@ -53,7 +53,9 @@ from m3c_md.search.steps import SearchOptions
 # Random features by default, for few columns and for more: the kernel of many needs more of them.
 N_FEATURES = (100, 200)
 FEW_COLUMNS = 8
-# Windows per column from which on a metric is learned: among more columns some tell any labels apart by chance.
+# Windows, and windows per column, from which on metrics compete by default: among many columns some tell any labels of
+# few windows apart by chance (sequences of 1,000 windows: twice the errors with a metric that was learned).
+FEWEST_TO_LEARN = 1500
 WINDOWS_TO_LEARN = 10
 # A kernel needs no more features than there are windows, but a few.
 FEWEST_FEATURES = 20
@@ -163,6 +165,8 @@ class MarginEstimator(StateEstimator):
         starts = self._checked_starts(first_frames, n_frames, shortest)
         names = tuple(start if isinstance(start, str) else "labels" for start in starts)
         metric = checked_metric(self.metric, windows.frames)
+        if metric == "auto" and not _enough_to_learn(windows):
+            metric = "standard"
         rng, folder = check_random_state(self.random_state), check_checkpoint(checkpoint, self.random_state)
         # One BLAS thread: sums then do not depend on how many there are. Parallel work is done by processes.
         with ProgressCallback(self.progress, type(self).__name__, 100) as bar, ONE_BLAS_THREAD:
@@ -190,7 +194,7 @@ class MarginEstimator(StateEstimator):
                 self._halving(),
                 check_jobs(self.n_jobs),
                 self.features,
-                metric in ("auto", "learned") and _enough_to_learn(windows),
+                metric in ("auto", "learned"),
             )
             if not isinstance(metric, Metric):
                 problem = with_competing_metrics(problem, metric, self.features, options.seed)
@@ -307,8 +311,8 @@ class MarginEstimator(StateEstimator):
 
 
 def _enough_to_learn(windows: WindowSet) -> bool:
-    """Whether there are so many windows to a column that a metric learned from them is not that of chance."""
-    return bool(windows.n_windows >= WINDOWS_TO_LEARN * windows.frames.shape[1])
+    """Whether there are so many windows, and so many to a column, that a metric is not that of chance."""
+    return bool(windows.n_windows >= max(FEWEST_TO_LEARN, WINDOWS_TO_LEARN * windows.frames.shape[1]))
 
 
 def sensitivity_of(problem: SearchProblem, winner: Candidate) -> dict[str, Any]:
