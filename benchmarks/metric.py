@@ -39,9 +39,10 @@ from typing import Any
 
 import numpy as np
 from metric_report import key_of, last_rows, report
-from metric_rivals import FAILURES, NAMES, RIVALS, Fit, correlated_columns, inner_halves, quiet
+from metric_rivals import FAILURES, NAMES, RIVALS, Fit, correlated_columns, inner_halves
 from metric_systems import STUDIES, Split
 from numpy.typing import NDArray
+from soak_way import deeptimes_own
 
 from m3c_md import M3C
 from m3c_md.matching import agreement
@@ -130,7 +131,7 @@ def relevance_rows(split: Split, states: Sequence[int]) -> list[Row]:
 
 def rows_of(study: str, split: Split, seed: int, method: str, systems: dict[str, int]) -> list[Row]:
     """Rows of one method, a metric of M3C or a rival, on the data of one split."""
-    with quiet():
+    with deeptimes_own():
         if method in METRICS:
             rows = [m3c_row(split, k, method, seed) for k in systems.values()]
         elif study == "relevance":
@@ -177,7 +178,7 @@ def warm_up(metrics: Sequence[str], rivals: Sequence[str]) -> None:
     for n_frames, n_columns in ((2_000, 1), (2_000, 40), (25_000, 1)):
         x = np.repeat([-1.0, 1.0] * 250, 50)[:n_frames, None] + 0.3 * rng.normal(size=(n_frames, n_columns))
         split = Split({"warm-up": 2}, [x], [x])
-        with quiet():
+        with deeptimes_own():
             for metric in metrics:
                 m3c_row(split, 2, metric, 0)
             for rival in rivals if n_frames * n_columns == 2_000 else ():

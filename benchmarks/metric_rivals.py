@@ -6,11 +6,8 @@ hindsight, and the best on a held-out part of the training data is what a carefu
 
 from __future__ import annotations
 
-import logging
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -56,19 +53,6 @@ class Fit:
 
 
 Fits = Callable[[list[Frames], list[Frames], Sequence[int], int], Iterator[Fit]]
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Warnings and log of deeptime and of the package are not shown: failures are counted instead."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)
 
 
 def some_cells(cells: Sequence[int], trajectories: list[Frames]) -> list[int]:

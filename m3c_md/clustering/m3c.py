@@ -74,7 +74,8 @@ class M3C(MarginEstimator):
     metric : "auto", "standard", "kinetic", "learned", matrix or fitted estimator
         In which coordinates the kernel takes distances. "standard": every column divided by its standard deviation (as
         it is for ``scale="none"``); "kinetic": slow directions count more; "learned": directions learned from the rule
-        itself; "auto": all compete, and the plainest that describes the data as well as the best wins. A matrix
+        itself; "auto": all compete, and the plainest that describes the data as well as the best wins (below 1,500
+        pairs, or ten to a column, a metric would be that of chance, and "auto" is "standard"). A matrix
         (n_columns, n_directions), or a fitted linear transformer such as deeptime's TICA, is taken as it is.
         ``model.metric`` has what was taken, ``model.relevance`` how much each column matters.
     random_state : None, int or numpy.random.Generator

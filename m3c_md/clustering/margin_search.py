@@ -45,14 +45,20 @@ from m3c_md.search.failures import Failure
 from m3c_md.search.journal import fingerprint
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.metrics import exchange_relevance, sensitivity, with_competing_metrics
-from m3c_md.search.problem import ColumnScale, SearchProblem, column_scale, default_bandwidths, prepare_problem
+from m3c_md.search.problem import (
+    FEW_COLUMNS,
+    ColumnScale,
+    SearchProblem,
+    column_scale,
+    default_bandwidths,
+    prepare_problem,
+)
 from m3c_md.search.rungs import SEARCHED, STREAMED
 from m3c_md.search.selection import Candidate, Selection
 from m3c_md.search.steps import SearchOptions
 
 # Random features by default, for few columns and for more: the kernel of many needs more of them.
 N_FEATURES = (100, 200)
-FEW_COLUMNS = 8
 # Windows, and windows per column, from which on metrics compete by default: among many columns some tell any labels of
 # few windows apart by chance (sequences of 1,000 windows: twice the errors with a metric that was learned).
 FEWEST_TO_LEARN = 1500

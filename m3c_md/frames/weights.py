@@ -15,7 +15,7 @@ WEIGHT_BOUNDS = (0.05, 20.0)
 # Share of the weight that a state has at least where a rule is fitted.
 LEAST_WEIGHT = 0.05
 # Windows of a state from which on it is lifted.
-TELLING_WINDOWS = 8
+LIFTED_WINDOWS = 8
 
 
 def weights_of_ratios(ratios: Sequence[NDArray[np.floating]]) -> FloatArray:
@@ -79,4 +79,4 @@ def lift_factors(weights: FloatArray, labels: IntArray, n_states: int) -> FloatA
     mass = np.bincount(labels, weights=weights, minlength=n_states) / weights.sum()
     number = np.bincount(labels, minlength=n_states)
     wanted = LEAST_WEIGHT / np.maximum(mass, np.finfo(float).tiny)
-    return np.asarray(np.maximum(1.0, np.minimum(wanted, number / TELLING_WINDOWS)))
+    return np.asarray(np.maximum(1.0, np.minimum(wanted, number / LIFTED_WINDOWS)))

@@ -9,6 +9,7 @@ moments at a lag time (directions that change slowly), and from the gradients of
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import eigh
@@ -79,6 +80,18 @@ class LaggedMoments:
     instantaneous: FloatArray
     lagged: FloatArray
 
+    @cached_property
+    def slow_directions(self) -> tuple[FloatArray, FloatArray]:
+        """Autocorrelations (falling, from 0 to 1) and directions of unit variance of scaled columns (TICA).
+
+        Several metrics are made of them, so they are kept.
+        """
+        ridge = RIDGE * max(float(np.trace(self.instantaneous)) / len(self.instantaneous), np.finfo(float).tiny)
+        with solving("the slow directions of the columns", "use metric='standard'"):
+            values, vectors = eigh(self.lagged, self.instantaneous + ridge * np.eye(len(self.instantaneous)))
+        remembered = np.where(values[::-1] > NO_MEMORY, values[::-1], 0.0)
+        return np.minimum(remembered, 1.0), np.ascontiguousarray(vectors[:, ::-1])
+
 
 def lagged_moments(frames: FloatArray, first: np.ndarray, last: np.ndarray, scale: FloatArray) -> LaggedMoments:
     """Second moments of the windows that begin with the frames ``first`` and end with the frames ``last``.
@@ -100,19 +113,9 @@ def lagged_moments(frames: FloatArray, first: np.ndarray, last: np.ndarray, scal
     return LaggedMoments(scale, instantaneous / n - outer, 0.5 * (lagged + lagged.T) / n - outer)
 
 
-def slow_directions(moments: LaggedMoments) -> tuple[FloatArray, FloatArray]:
-    """Autocorrelations (falling, from 0 to 1) and directions of unit variance of scaled columns (TICA)."""
-    instantaneous = moments.instantaneous
-    ridge = RIDGE * max(float(np.trace(instantaneous)) / len(instantaneous), np.finfo(float).tiny)
-    with solving("the slow directions of the columns", "use metric='standard'"):
-        values, vectors = eigh(moments.lagged, instantaneous + ridge * np.eye(len(instantaneous)))
-    remembered = np.where(values[::-1] > NO_MEMORY, values[::-1], 0.0)
-    return np.minimum(remembered, 1.0), np.ascontiguousarray(vectors[:, ::-1])
-
-
 def kinetic_metric(name: str, moments: LaggedMoments, sharpness: float, most: int) -> Metric:
     """At most ``most`` of the slowest directions, weighted by a power of their autocorrelations."""
-    values, vectors = slow_directions(moments)
+    values, vectors = moments.slow_directions
     return Metric(name, _kept(vectors * values**sharpness, most) / moments.scale[:, None])
 
 

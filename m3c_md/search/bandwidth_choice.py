@@ -1,9 +1,10 @@
-"""The bandwidth of the winner: the widest that describes the data as well as the best one.
+"""Metric and bandwidth of the winner: scaled columns and the widest kernel, where they describe the data as well.
 
 The score is that of the data fitted to. A narrow kernel lowers it by following single excursions of a trajectory that
 no other trajectory repeats, the more columns there are the better. So of all bandwidths at which one decomposition was
 found, the widest is taken whose loss could, for all that the data say, as well be the lower one: it exceeds that of the
-best by no more than one standard error (the rule that Breiman and others use to prune trees).
+best by no more than one standard error (the rule that Breiman and others use to prune trees). A metric that was learned
+lowers the score in the same way, so scaled columns are taken where their loss is within two standard errors.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from m3c_md.search.selection import (
 # event have a large standard error.
 STANDARD_ERRORS = 1.0
 WORSE_SCORE = 1.3
+# The same factor for the same decomposition in scaled columns, where norms are larger.
 PLAINER_SCORE = 2.5
 # Consecutive parts of the data that count as independent: windows that follow each other are not.
 N_PARTS = 20
@@ -45,7 +47,7 @@ def plainest_first(problem: SearchProblem, candidates: Sequence[Candidate]) -> l
     best = candidates[0]
     if best.metric != STANDARD:
         plain = [c for c in candidates if c.metric == STANDARD and _is_plainer(problem, c, best)]
-        if plain and _as_good(problem, plain[0], best, INTERVAL):
+        if plain and _as_good(problem, plain[0], part_losses(problem, best), INTERVAL):
             best = plain[0]
     wider = [
         c
@@ -55,10 +57,10 @@ def plainest_first(problem: SearchProblem, candidates: Sequence[Candidate]) -> l
         and _may_replace(problem, c, best, WORSE_SCORE)
         and same_decomposition(c, best)
     ]
-    for rival in sorted(wider, key=lambda c: (-c.bandwidth, c.score)):
-        if _as_good(problem, rival, best, STANDARD_ERRORS):
-            best = rival
-            break
+    if wider:
+        losses = part_losses(problem, best)
+        by_width = sorted(wider, key=lambda c: (-c.bandwidth, c.score))
+        best = next((c for c in by_width if _as_good(problem, c, losses, STANDARD_ERRORS)), best)
     return [best, *(c for c in candidates if c is not best)]
 
 
@@ -79,9 +81,9 @@ def _may_replace(problem: SearchProblem, candidate: Candidate, best: Candidate, 
     )
 
 
-def _as_good(problem: SearchProblem, candidate: Candidate, best: Candidate, errors: float) -> bool:
-    """Whether the loss of a candidate exceeds that of the best by no more than some standard errors."""
-    excess = part_losses(problem, candidate) - part_losses(problem, best)
+def _as_good(problem: SearchProblem, candidate: Candidate, losses: FloatArray, errors: float) -> bool:
+    """Whether the loss of a candidate exceeds some losses of the same parts by no more than some standard errors."""
+    excess = part_losses(problem, candidate) - losses
     return bool(excess.sum() <= errors * np.sqrt(len(excess)) * excess.std(ddof=1))
 
 

@@ -83,12 +83,19 @@ def pooled_metric(problem: SearchProblem, names: Sequence[str]) -> Metric:
 def _blend(problem: SearchProblem, name: str, metrics: Sequence[tuple[Metric, float]]) -> Metric:
     """Metric whose squared distances are weighted sums of those of some metrics, each in the unit of its variance."""
     n_columns, scale = len(problem.scale), problem.scale[:, None]
-    spread = np.atleast_2d(np.cov((problem.data.frames / problem.scale).T, ddof=0))
+    spread = _covariance(problem)
     total = np.zeros((n_columns, n_columns))
     for metric, weight in metrics:
         square = metric.full_matrix() * scale * scale.T
         total += weight * square / max(float((square * spread).sum()), np.finfo(float).tiny)
     return Metric(name, square_root(total) / scale)
+
+
+def _covariance(problem: SearchProblem) -> FloatArray:
+    """Covariance of the scaled columns, but for a factor; that of the windows where it is known already."""
+    if problem.moments is not None:
+        return problem.moments.instantaneous
+    return np.atleast_2d(np.cov((problem.data.frames / problem.scale).T, ddof=0))
 
 
 def learned_metric(problem: SearchProblem, candidate: Candidate, name: str) -> Metric:
@@ -130,6 +137,7 @@ def exchange_relevance(problem: SearchProblem, candidate: Candidate) -> FloatArr
     scores = rule.scores(feature_map(frames))
     states = scores.argmax(axis=0)
     weights = 1.0 / np.bincount(states, minlength=len(scores))[states]
+    # Any partners will do, the same for all columns and fits.
     partners = np.random.default_rng(0).permutation(len(frames))
     angles = (frames - feature_map.center) @ feature_map.frequencies + feature_map.phases
     changes = np.zeros(frames.shape[1])
@@ -138,4 +146,5 @@ def exchange_relevance(problem: SearchProblem, candidate: Candidate) -> FloatArr
         moved = np.cos(angles + np.outer(step, frequencies)) * np.sqrt(2.0 / feature_map.n_features)
         change = rule.scores(moved) - scores
         changes[column] = float(((change - change.mean(axis=0)) ** 2).sum(axis=0) @ weights)
-    return changes / max(float(changes.sum()), np.finfo(float).tiny)
+    # A rule that does not change with any column leaves none out.
+    return changes / changes.sum() if changes.sum() > 0.0 else np.full(len(changes), 1.0 / len(changes))

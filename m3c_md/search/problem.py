@@ -45,7 +45,8 @@ SMALLEST_EXTENT = 1e-100
 BANDWIDTH_FACTORS = tuple(2.0 ** (0.5 * j) for j in range(-5, 3))
 # Name of the metric of scaled columns.
 STANDARD = "standard"
-# Up to this number of columns a fine partition of scaled columns sees all that there is.
+# Up to this number of columns a fine partition of scaled columns sees all that there is, and the kernel does with
+# fewer random features.
 FEW_COLUMNS = 8
 # Slow directions in which the frames of more columns are partitioned.
 CELL_DIRECTIONS = 10
@@ -218,6 +219,8 @@ def _slow_spaces(standard: Metric, moments: LaggedMoments, late: LaggedMoments |
         kinetic_metric("slow", moments, 1.0, CELL_DIRECTIONS),
         shared_metric("shared", moments, CELL_DIRECTIONS),
     ]
+    if late is not None:
+        slow.append(kinetic_metric("late", late, 1.0, CELL_DIRECTIONS))
     # Where nothing is slow, there are no such directions: all frames would be alike.
     return [standard, *(space for space in slow if space.matrix.any())]
 

@@ -14,6 +14,7 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from m3c_md import M3C, MMC, M3CModel, load_model
+from m3c_md.clustering.margin_search import FEWEST_TO_LEARN
 from m3c_md.exceptions import InputError
 from m3c_md.matching import agreement
 from m3c_md.search import candidates as candidates_module
@@ -398,3 +399,10 @@ def test_nothing_is_learned_from_fewer_windows_than_columns_deserve() -> None:
     x = np.hstack([4.0 * state[:, None] + rng.normal(size=(120, 1)), rng.normal(size=(120, 200))])
     model = M3C(2, random_state=0).fit_fetch(x)
     assert not any(name.startswith("learned") for name in model.candidates["metric"])
+
+
+@pytest.mark.parametrize("n_windows", [FEWEST_TO_LEARN - 1, FEWEST_TO_LEARN])
+def test_metrics_compete_from_enough_windows_up(n_windows: int) -> None:
+    x = among_noise(n_windows + 1, 6).frames
+    model = M3C(3, random_state=0).fit_fetch(x)
+    assert (set(model.candidates["metric"]) == {"standard"}) == (n_windows < FEWEST_TO_LEARN)

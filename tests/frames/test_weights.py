@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from m3c_md.frames.weights import LEAST_WEIGHT, TELLING_WINDOWS, lift_factors, lifted
+from m3c_md.frames.weights import LEAST_WEIGHT, LIFTED_WINDOWS, lift_factors, lifted
 
 
 def shares(weights: np.ndarray, labels: np.ndarray, n_states: int) -> np.ndarray:
@@ -40,10 +40,10 @@ class TestLifted:
         assert factors[1] == pytest.approx(LEAST_WEIGHT * weights.sum() / 90.0)
         assert factors[2] == pytest.approx(LEAST_WEIGHT * weights.sum() / 100.0)
 
-    @pytest.mark.parametrize("number", [1, TELLING_WINDOWS, 3 * TELLING_WINDOWS])
+    @pytest.mark.parametrize("number", [1, LIFTED_WINDOWS, 3 * LIFTED_WINDOWS])
     def test_a_handful_of_windows_is_lifted_less(self, number: int) -> None:
         labels = np.repeat([0, 1], [10_000, number])
-        assert lift_factors(np.ones(len(labels)), labels, 2).tolist() == [1.0, max(1.0, number / TELLING_WINDOWS)]
+        assert lift_factors(np.ones(len(labels)), labels, 2).tolist() == [1.0, max(1.0, number / LIFTED_WINDOWS)]
 
     def test_an_empty_state_does_no_harm(self) -> None:
         heavier = lifted(np.ones(10_000), self.labels, 4)

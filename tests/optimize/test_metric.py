@@ -22,7 +22,6 @@ from m3c_md.optimize.metric import (
     lagged_moments,
     root_mean_square_distance,
     shared_metric,
-    slow_directions,
     square_root,
     with_extent,
 )
@@ -104,7 +103,7 @@ class TestKinetic:
     @pytest.mark.parametrize("lag", [1, 5])
     def test_autocorrelations_are_the_eigenvalues_of_tica(self, lag: int) -> None:
         mixed = self.frames @ np.linalg.qr(np.random.default_rng(3).normal(size=(4, 4)))[0]
-        values, vectors = slow_directions(moments_of(mixed, lag))
+        values, vectors = moments_of(mixed, lag).slow_directions
         tica = TICA(lagtime=lag).fit((mixed[:-lag], mixed[lag:])).fetch_model()
         expected = tica.singular_values
         assert_allclose(values[:2], expected[:2], rtol=0.02)
@@ -112,7 +111,7 @@ class TestKinetic:
         assert abs(np.corrcoef(slowest, tica.transform(mixed)[:, 0])[0, 1]) > 0.999
 
     def test_without_collinear_columns_the_ridge_hardly_matters(self) -> None:
-        values, _ = slow_directions(moments_of(self.frames))
+        values, _ = moments_of(self.frames).slow_directions
         expected = TICA(lagtime=1).fit((self.frames[:-1], self.frames[1:])).fetch_model().singular_values
         assert_allclose(values[:3], expected[:3], rtol=0.02)
 
@@ -172,8 +171,8 @@ class TestOddColumns:
 
     def test_a_column_that_is_the_sum_of_others_adds_no_direction(self) -> None:
         frames = memory([0.95, 0.7], 3000)
-        values, _ = slow_directions(moments_of(np.column_stack([frames, frames.sum(axis=1)])))
-        assert_allclose(values[:2], slow_directions(moments_of(frames))[0], rtol=0.02)
+        values, _ = moments_of(np.column_stack([frames, frames.sum(axis=1)])).slow_directions
+        assert_allclose(values[:2], moments_of(frames).slow_directions[0], rtol=0.02)
         assert values[2] < 0.05
 
     def test_more_columns_than_frames(self) -> None:
