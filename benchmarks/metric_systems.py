@@ -125,8 +125,8 @@ def noise(seed: int, shared: Path) -> Iterator[Split]:
 
 
 @cache
-def hidden_markov(shared: Path) -> Any:
-    """Class `HMM` of the systems beside the clone, None where they are not."""
+def many_states_module(shared: Path) -> Any:
+    """Module of the systems beside the clone, None where they are not."""
     path = shared / "systems" / "many_states.py"
     if not path.exists():
         return None
@@ -136,7 +136,12 @@ def hidden_markov(shared: Path) -> Any:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # numba's cache asks for its functions by this name
     spec.loader.exec_module(module)
-    return module.HMM
+    return module
+
+
+def hidden_markov(shared: Path) -> Any:
+    """Class `HMM` of the systems beside the clone, None where they are not."""
+    return getattr(many_states_module(shared), "HMM", None)
 
 
 def short(seed: int, shared: Path) -> Iterator[Split]:

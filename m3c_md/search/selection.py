@@ -121,6 +121,11 @@ class Candidate:
         return self.held or closer or self.score < NOTHING_LEARNED
 
     @property
+    def sure(self) -> float:
+        """Metastability that is left when what rests on one part of the data is taken away: Q less its error."""
+        return float(self.metastability - np.nan_to_num(self.support.error))
+
+    @property
     def lowest(self) -> float:
         """Lower end of the interval of the metastability."""
         return float(self.metastability - INTERVAL * np.nan_to_num(self.support.error))
@@ -215,20 +220,16 @@ def by_score(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Ca
 def ranked(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Candidates, best first, with what their support says.
 
-    Degenerate candidates come last, before them those whose states rest on one part of the data where the states of
-    others do not. The rest are ordered by score (labels that were held have a score of another kind and come after
-    those that were not), and then whoever is more metastable than the first, beyond the errors of both, comes first.
+    Degenerate candidates come last, before them those that are in doubt (see `in_doubt`). The rest are ordered by score
+    (labels that were held have a score of another kind and come after those that were not), and then whoever is more
+    metastable than the first, beyond the errors of both, comes first.
     Of different decompositions whose scores are nearly the same, the one that is more metastable by an error of the
     difference comes first: random features alone move scores by as much.
     Where the states of the first have hardly any memory, scores say nothing and the most metastable one comes first.
     """
     degenerate = [not c.may_win(problem.settings, problem.n_windows) for c in candidates]
-    errors = [np.nan_to_num(c.support.error) for c, lost in zip(candidates, degenerate, strict=True) if not lost]
-    limit = max(LARGEST_ERROR, LARGER_ERROR * min(errors, default=0.0))
-    keys = {
-        id(c): (lost, bool(c.support.error > limit), c.held, c.score)
-        for c, lost in zip(candidates, degenerate, strict=True)
-    }
+    doubtful = in_doubt([c for c, lost in zip(candidates, degenerate, strict=True) if not lost])
+    keys = {id(c): (lost, id(c) in doubtful, c.held, c.score) for c, lost in zip(candidates, degenerate, strict=True)}
     order = sorted(candidates, key=lambda c: keys[id(c)])
     may_win = [c for c in order if not any(keys[id(c)][:2])]
     if may_win and is_poor(may_win[0], problem.settings.n_states):
@@ -238,6 +239,20 @@ def ranked(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Cand
     near = [c for c in may_win if c.held == order[0].held and c.score <= NEARLY_AS_GOOD * order[0].score]
     steadier = [c for c in near if clearly_above(c, order[0], errors=1.0) and not same_decomposition(c, order[0])]
     return _first(max(steadier, key=lambda c: c.metastability), order) if steadier else order
+
+
+def in_doubt(candidates: Sequence[Candidate]) -> set[int]:
+    """Identities of the candidates with a state that rests on one part of the data, where there are better ones.
+
+    Better is one whose states rest on many parts and that is as metastable as what is sure of the other. Of many
+    states one or two are often visited rarely, and all the others of that candidate may be right: it is not given up
+    for one that cuts large states where nothing is.
+    """
+    errors = [float(np.nan_to_num(c.support.error)) for c in candidates]
+    limit = max(LARGEST_ERROR, LARGER_ERROR * min(errors, default=0.0))
+    rests = [error > limit for error in errors]
+    sure = max((c.sure for c, little in zip(candidates, rests, strict=True) if not little), default=-np.inf)
+    return {id(c) for c, little in zip(candidates, rests, strict=True) if little and c.sure <= sure}
 
 
 def clearly_above(one: Candidate, other: Candidate, errors: float = INTERVAL) -> bool:

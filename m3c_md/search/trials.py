@@ -21,10 +21,10 @@ from m3c_md.search.failures import Failure, excused
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.problem import STANDARD, BandwidthStart, Kernel, SearchProblem
 from m3c_md.search.selection import (
-    LARGEST_ERROR,
     NOTHING_LEARNED,
     Candidate,
     Standing,
+    in_doubt,
     more_metastable,
     ranked,
     same_decomposition,
@@ -183,10 +183,11 @@ def promising(
     """Trials whose least-squares rule is not much worse than the best one known, best first; one to ``most`` of them.
 
     So is one that looks more metastable than the best, whatever its score. States that rest on one part of the data
-    may look perfect, so they do not count as the best, and are tried last.
+    may look perfect, so those in doubt do not count as the best, and are tried last.
     """
-    order = sorted(judged, key=lambda one: (_rests_on_little(one[1]), one[1].score))
-    supported = [c.score for _, c in known if not _rests_on_little(c)]
+    doubtful = _in_doubt(known)
+    order = sorted(judged, key=lambda one: (id(one[1]) in doubtful, one[1].score))
+    supported = [c.score for _, c in known if id(c) not in doubtful]
     limit = min(UNPROMISING * min(supported, default=np.inf), NOTHING_LEARNED)
     hopeful = [one for place, one in enumerate(order) if place == 0 or one[1].score <= limit]
     chosen = _few_of_each_start(hopeful)[:most]
@@ -197,10 +198,14 @@ def promising(
     return chosen + [one for one in order if one[1] is extra and all(one is not other for other in chosen)]
 
 
-def _rests_on_little(candidate: Candidate) -> bool:
-    """Whether a state rests on one part of the data, or on a handful of windows, which any rule tells apart."""
-    few = float(candidate.populations.min()) * candidate.n_windows < FEWEST_WINDOWS
-    return few or bool(candidate.support.error > LARGEST_ERROR)
+def _in_doubt(judged: Sequence[tuple[Trial, Candidate]]) -> set[int]:
+    """Identities of candidates of doubtful support, or with a state of a handful of windows that any rule tells apart.
+
+    The latter are in doubt where others have none and are as metastable without such states.
+    """
+    few = {id(c): int((c.populations * c.n_windows < FEWEST_WINDOWS).sum()) for _, c in judged}
+    sure = max((c.sure for _, c in judged if not few[id(c)]), default=-np.inf)
+    return in_doubt([c for _, c in judged]) | {id(c) for _, c in judged if few[id(c)] and c.sure - few[id(c)] <= sure}
 
 
 def _few_of_each_start(judged: Sequence[tuple[Trial, Candidate]]) -> list[tuple[Trial, Candidate]]:
@@ -218,8 +223,9 @@ def worth_teaching(judged: Sequence[tuple[Trial, Candidate]], most: int) -> list
     A score says little in a metric that hides the states, so neither counts alone. Each start comes with the kernel
     that serves it best.
     """
-    by_score = sorted(judged, key=lambda one: (_rests_on_little(one[1]), one[1].score))
-    by_metastability = sorted(judged, key=lambda one: (_rests_on_little(one[1]), -one[1].lowest))
+    doubtful = _in_doubt(judged)
+    by_score = sorted(judged, key=lambda one: (id(one[1]) in doubtful, one[1].score))
+    by_metastability = sorted(judged, key=lambda one: (id(one[1]) in doubtful, -one[1].lowest))
     chosen: list[tuple[Trial, Candidate]] = []
     for order in (by_score, by_metastability):
         before = len(chosen)
