@@ -10,6 +10,7 @@ from m3c_md.arrays import FloatArray
 from m3c_md.clustering.archive import Contents
 from m3c_md.exceptions import ModelFileError
 from m3c_md.optimize.blocks import Rule
+from m3c_md.search.fate import Fate
 from m3c_md.search.local_search import LocalOptimum
 from m3c_md.search.problem import Kernel
 from m3c_md.search.selection import Candidate
@@ -43,7 +44,7 @@ def contents_of(candidates: Sequence[Candidate], *, labels: bool = False) -> Con
     }
     if labels:
         arrays["labels"] = np.array([one.labels for one in optima])
-    texts = {"start": [c.start for c in candidates], "fate": [c.fate for c in candidates]}
+    texts = {"start": [c.start for c in candidates], "fate": [str(c.fate) for c in candidates]}
     return Contents({**texts, "metric": [c.metric for c in candidates]}, arrays)
 
 
@@ -67,7 +68,8 @@ def candidates_of(contents: Contents, n_features: int | None = None) -> list[Can
     iterations, n_windows = (contents.indices(name, n, below=2**53) for name in ("iterations", "n_windows"))
     converged, trace = contents.array("converged", n, kind="b"), contents.array("trace", None)
     trace_lengths = contents.indices("trace_lengths", n, below=len(trace) + 1)
-    starts, fates, metrics = (contents.texts(name, n) for name in ("start", "fate", "metric"))
+    starts, metrics = contents.texts("start", n), contents.texts("metric", n)
+    fates = [_fate_of(text) for text in contents.texts("fate", n)]
     if trace_lengths.sum() != len(trace) or n_states < 2:
         raise ModelFileError(f"it has {n_states} states, and traces of together {len(trace)} entries")
     labels = np.empty((n, 0), dtype=np.intp)
@@ -101,6 +103,14 @@ def candidates_of(contents: Contents, n_features: int | None = None) -> list[Can
         )
         for i in range(n)
     ]
+
+
+def _fate_of(text: str) -> Fate:
+    """Fate in the words of a file."""
+    try:
+        return Fate.of_text(text)
+    except ValueError as error:
+        raise ModelFileError(f"the setting 'fate' is damaged: {error}") from error
 
 
 def _details_of(contents: Contents, n: int) -> tuple[list[Support], list[float | None], list[bool]]:

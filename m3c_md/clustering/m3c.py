@@ -14,7 +14,8 @@ from m3c_md.inputs.dataset import Dataset
 from m3c_md.inputs.settings import check_flag, check_integer
 from m3c_md.optimize.feature_map import FeatureKind
 from m3c_md.search.problem import BandwidthStart, ColumnScale, SearchProblem, SharedStart
-from m3c_md.search.selection import Candidate, Selection
+from m3c_md.search.scores import Selection
+from m3c_md.search.selection import Candidate
 
 
 class M3C(MarginEstimator):

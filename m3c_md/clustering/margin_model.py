@@ -20,6 +20,7 @@ from m3c_md.optimize.feature_map import FourierMap
 from m3c_md.optimize.metric import Metric
 from m3c_md.optimize.quick_states import quick_states
 from m3c_md.optimize.window_loss import project_to_simplex
+from m3c_md.search.fate import FateKind
 from m3c_md.search.selection import Candidate
 
 if TYPE_CHECKING:
@@ -168,11 +169,11 @@ class MarginModel(StateModel):
                 "error": [c.support.error for c in self.records],
                 "parts": [c.support.n_parts for c in self.records],
                 "populations": [np.sort(c.populations)[::-1].round(4).tolist() for c in self.records],
-                "degenerate": [c.fate.startswith("degenerate") for c in self.records],
+                "degenerate": [c.fate.kind is FateKind.DEGENERATE for c in self.records],
                 "windows": [c.n_windows for c in self.records],
                 "held": [c.held for c in self.records],
                 "iterations": [c.optimum.iterations for c in self.records],
-                "fate": [c.fate for c in self.records],
+                "fate": [str(c.fate) for c in self.records],
             }
         )
 

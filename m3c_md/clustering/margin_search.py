@@ -54,7 +54,8 @@ from m3c_md.search.problem import (
     prepare_problem,
 )
 from m3c_md.search.rungs import SEARCHED, STREAMED
-from m3c_md.search.selection import Candidate, Selection
+from m3c_md.search.scores import Selection
+from m3c_md.search.selection import Candidate
 from m3c_md.search.steps import SearchOptions
 
 # Random features by default, for few columns and for more: the kernel of many needs more of them.

@@ -13,7 +13,8 @@ from m3c_md.frames.windows import WindowSet
 from m3c_md.inputs.dataset import Dataset
 from m3c_md.optimize.feature_map import FeatureKind
 from m3c_md.search.problem import ColumnScale, SearchProblem
-from m3c_md.search.selection import Candidate, Selection
+from m3c_md.search.scores import Selection
+from m3c_md.search.selection import Candidate
 
 
 class MMC(MarginEstimator):

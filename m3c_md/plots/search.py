@@ -116,9 +116,9 @@ def _styles(model: Any) -> dict[str, dict[str, Any]]:
 
 
 def _draw_trace(panel: Any, record: Any, style: dict[str, Any], wins: bool, whole: bool) -> None:
-    degenerate, color = record.fate.startswith("degenerate"), style["color"]
+    degenerate, color = record.fate.kind == "degenerate", style["color"]
     steps, values = np.arange(1, len(record.optimum.trace) + 1), record.optimum.trace
-    prominent = wins or record.fate == "finalist"
+    prominent = wins or record.fate.kind == "finalist"
     panel.plot(
         steps,
         values,
@@ -139,13 +139,13 @@ def _legend(panel: Any, records: list[Any], everything: int) -> None:
     """What lines and ends mean, in grey; the colours are the starts of the other panel."""
     from matplotlib.lines import Line2D
 
-    fates = [record.fate for record in records]
+    kinds = {record.fate.kind for record in records}
     handles = [Line2D([], [], color="0.3", lw=3.0, label="winner")]
-    if any(fate == "finalist" for fate in fates):
+    if "finalist" in kinds:
         handles.append(Line2D([], [], color="0.3", lw=1.2, label="finalist"))
-    if any(not fate.startswith(("winner", "finalist", "degenerate")) for fate in fates):
+    if kinds - {"winner", "finalist", "degenerate"}:
         handles.append(Line2D([], [], color="0.3", lw=0.8, alpha=0.6, label="dropped or repeated"))
-    if any(fate.startswith("degenerate") for fate in fates):
+    if "degenerate" in kinds:
         handles.append(Line2D([], [], color="0.3", ls="--", lw=0.8, marker="x", label="degenerate"))
     if any(record.n_windows < everything for record in records):
         handles.append(Line2D([], [], color="0.3", ls="", marker="o", mfc="white", label="on a sample"))

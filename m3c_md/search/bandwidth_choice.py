@@ -75,7 +75,7 @@ def _may_replace(problem: SearchProblem, candidate: Candidate, best: Candidate, 
     """Whether a candidate has as many frames in its states as the best one, and a score that is not much worse."""
     standing = best.standing(problem.settings, problem.n_windows)
     return (
-        not candidate.held
+        candidate.scored_like(best)
         and best.score <= candidate.score <= factor * best.score
         and candidate.standing(problem.settings, problem.n_windows) == standing != Standing.DEGENERATE
     )

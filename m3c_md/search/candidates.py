@@ -18,6 +18,7 @@ from m3c_md.frames.windows import equally_spaced
 from m3c_md.search import learning
 from m3c_md.search.bandwidth_choice import plainest_first
 from m3c_md.search.failures import Failure, all_failed, excused, failed_starts
+from m3c_md.search.fate import FateKind
 from m3c_md.search.journal import Journal, NoJournal
 from m3c_md.search.metrics import LEARNED
 from m3c_md.search.problem import FEW_COLUMNS, STANDARD, Kernel, SearchProblem
@@ -130,7 +131,7 @@ class Search:
         if winner is None and not helped:
             winner = self._finished(self._rescued())
         if winner is None:
-            if any(c.fate.startswith("failed") for c in self._ended):
+            if any(c.fate.kind is FateKind.FAILED for c in self._ended):
                 raise all_failed(self.failures)
             besides = f" Besides, {'; '.join(failed_starts(self.failures))}." if self.failures else ""
             raise DegenerateSolutionError(f"{nothing_left(self._ended, self.problem.settings)}{besides}")
@@ -233,7 +234,7 @@ class Search:
                 tried -= {id(trial) for trial, _ in chosen[done + len(some) :]}
                 break
         self._ended += [
-            replace(candidate, start=name, fate="dropped: by its least-squares rule")
+            replace(candidate, start=name).ended(FateKind.DROPPED, "by its least-squares rule")
             for trial, candidate in judged
             if id(trial) not in tried
             for name in (trial.start, *trial.twins)
@@ -301,9 +302,9 @@ class Search:
             with excused(self.failures, candidate.bandwidth, candidate.start):
                 done.append(self._polished(candidate))
             if not done:
-                self._end([replace(candidate, fate="failed: at full accuracy")])
+                self._end([candidate.ended(FateKind.FAILED, "at full accuracy")])
             elif not self._some_may_win(done):
-                self._end([replace(done[0], fate="degenerate: at full accuracy")])
+                self._end([done[0].ended(FateKind.DEGENERATE, "at full accuracy")])
             else:
                 polished += done
                 better = now_better(candidate, done[0], waiting)
@@ -312,13 +313,13 @@ class Search:
                 waiting = [better, *(c for c in waiting if c is not better)]
         order = self._ranked(polished)
         self._end([unpolished(c) for c in [*order[1:], *waiting]])
-        return replace(order[0], fate="winner") if order else None
+        return order[0].ended(FateKind.WINNER) if order else None
 
     def _dropped(self) -> list[Candidate]:
         """Take back those that were dropped, best first, where solvers failed on better ones."""
-        if not any(c.fate.startswith("failed") for c in self._ended):
+        if not any(c.fate.kind is FateKind.FAILED for c in self._ended):
             return []
-        back = [c for c in self._ended if c.fate.startswith("dropped") and self._some_may_win([c])]
+        back = [c for c in self._ended if c.fate.kind is FateKind.DROPPED and self._some_may_win([c])]
         self._ended = [c for c in self._ended if not any(c is one for one in back)]
         # Those that met more windows first: scores of different samples do not compare.
         return sorted(self._ranked(back), key=lambda c: -c.n_windows)
@@ -332,7 +333,7 @@ class Search:
             further = self._optimised(continued(alive), n_windows, f"{n_windows} windows", begin, end)
             arrived = {(c.start, c.kernel, c.held) for c in further}
             lost = [c for c in alive if (c.start, c.kernel, c.held) not in arrived]
-            self._end([replace(c, fate=f"failed: {n_windows} windows") for c in lost])
+            self._end([c.ended(FateKind.FAILED, f"{n_windows} windows") for c in lost])
             alive, out = choose(self.problem, self._best_first(further), n_keep)
             self._end(out)
         return alive

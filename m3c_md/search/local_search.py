@@ -53,8 +53,6 @@ class SearchSettings:
         Bounds ϱ_l and ϱ_u on the shares of the labels.
     least_population : float, optional
         Smallest share of the frames that a state should have; ϱ_l by default.
-    hold_labels : bool
-        Whether labels stay as they are and only the rule is optimised.
     bias : bool
         Whether rules have offsets b_k.
     max_iterations, tolerance : int
@@ -65,7 +63,6 @@ class SearchSettings:
     regularization: float
     balance: tuple[float, float]
     least_population: float | None = None
-    hold_labels: bool = False
     bias: bool = True
     max_iterations: int = 100
     tolerance: int = 0
@@ -80,15 +77,15 @@ class SearchSettings:
         """Share of the frames below which a state is as good as empty."""
         return max(self.guard - RARE_SLACK, 0.5 * self.guard)
 
-    def of_labels(self, least_share: float | None, held: bool) -> SearchSettings:
-        """Settings of a candidate whose labels have another lower bound, or stay as they are.
+    def with_least_share(self, least_share: float | None) -> SearchSettings:
+        """Settings of a candidate whose labels have another lower bound.
 
         Closer balance asks for no more frames than before, a looser one for fewer.
         """
         if least_share is None:
-            return replace(self, hold_labels=held)
+            return self
         guard = min(self.guard, least_share)
-        return replace(self, balance=(least_share, self.balance[1]), least_population=guard, hold_labels=held)
+        return replace(self, balance=(least_share, self.balance[1]), least_population=guard)
 
     def penalty(self, rule: Rule) -> float:
         """β/2 |W|²."""
@@ -174,14 +171,14 @@ def local_search(
     tolerance = max(settings.tolerance, int(TRIAL_CHANGES * len(labels))) if trial else settings.tolerance
     rule, smoothing = start, COLD_SMOOTHING if start is None else smoothing
     aim = min(gap, wanted)
-    accuracy = aim if settings.hold_labels else max(aim, COARSEST_GAP)
+    accuracy = max(aim, COARSEST_GAP)
     trace: list[float] = []
     iteration = 0
-    hasty = trial or not settings.hold_labels
+    hasty = True
     watch = _Watch(settings, len(labels))
     while True:
         iteration += 1
-        patient = HELD_PASSES if settings.hold_labels else EXTRA_PASSES if aim < gap else MAX_PASSES
+        patient = EXTRA_PASSES if aim < gap else MAX_PASSES
         solved = solve_large_margin(
             blocks,
             labels,
@@ -194,9 +191,6 @@ def local_search(
             max_passes=HASTY_PASSES if hasty else patient,
         )
         rule = solved.rule
-        if settings.hold_labels:
-            value, bound = solved.objective, solved.lower_bound
-            return LocalOptimum(rule, labels, value, bound, iteration, solved.converged, (value,))
         costs = all_label_costs(blocks, rule)
         assigned = balanced_labels(costs, *bounds)
         lost = watch.sees_a_loss(costs, assigned.labels) and give_up
@@ -217,6 +211,35 @@ def local_search(
         accuracy = max(aim, min(COARSEST_GAP, share) if trial else min(0.5 * share, accuracy))
         # A kink that has just moved needs a wider smoothing than the one that finished the last problem.
         smoothing = min(WARM_SMOOTHING, max(solved.smoothing, share))
+
+
+def fit_to_labels(
+    blocks: Blocks,
+    labels: IntArray,
+    settings: SearchSettings,
+    *,
+    start: Rule,
+    smoothing: float = WARM_SMOOTHING,
+    gap: float = 1e-4,
+    trial: bool = False,
+) -> LocalOptimum:
+    """Return the best rule for labels that stay as they are; less accurate than ``gap`` where it is only a trial.
+
+    Parameters are those of `local_search`.
+    """
+    solved = solve_large_margin(
+        blocks,
+        labels,
+        settings.n_states,
+        settings.regularization,
+        bias=settings.bias,
+        tolerance=gap,
+        start=start,
+        smoothing=smoothing,
+        max_passes=HASTY_PASSES if trial else HELD_PASSES,
+    )
+    value, bound = solved.objective, solved.lower_bound
+    return LocalOptimum(solved.rule, labels, value, bound, 1, solved.converged, (value,))
 
 
 class _Watch:

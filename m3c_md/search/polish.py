@@ -24,7 +24,8 @@ from m3c_md.optimize.large_margin import minimise_smoothed, relative_gap
 from m3c_md.optimize.streaming import StreamSums, add_up, look_at_block
 from m3c_md.search.local_search import LocalOptimum, SearchSettings, local_search
 from m3c_md.search.problem import SearchProblem
-from m3c_md.search.selection import Candidate, Selection, class_averaged
+from m3c_md.search.scores import Selection, class_averaged
+from m3c_md.search.selection import Candidate
 from m3c_md.search.support import Support, metastability_of, part_transitions, support_of
 
 MAX_LOOKS = 20
@@ -85,7 +86,7 @@ def polish_on_all_data(
     report : callable
         Told the number of looks taken.
     """
-    settings = problem.settings.of_labels(candidate.least_share, held=False)
+    settings = problem.settings.with_least_share(candidate.least_share)
     feature_map = problem.feature_map(*candidate.kernel)
     chosen = equally_spaced(problem.data.n_windows, n_sample)
     rule, n_slices = candidate.optimum.rule, len(problem.data.windows)

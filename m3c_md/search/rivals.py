@@ -10,6 +10,7 @@ from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.frames.windows import FeatureBlocks, equally_spaced
 from m3c_md.matching import same_states
 from m3c_md.optimize.blocks import all_label_costs
+from m3c_md.search.fate import FateKind
 from m3c_md.search.problem import SearchProblem
 from m3c_md.search.selection import (
     INTERVAL,
@@ -32,13 +33,13 @@ def close_rival(problem: SearchProblem, candidates: Sequence[Candidate]) -> Cand
     independent parts of the data. Only those that met as many windows as the finalists did are asked, and that may win.
     """
     winner = candidates[0]
-    furthest = max((c.n_windows for c in candidates[1:] if c.fate == "finalist"), default=0)
+    furthest = max((c.n_windows for c in candidates[1:] if c.fate.kind is FateKind.FINALIST), default=0)
     near = [
         c
         for c in candidates[1:]
         if c.n_windows >= furthest > 0
-        and c.fate.startswith(("finalist", "dropped"))
-        and c.held == winner.held
+        and c.fate.kind in (FateKind.FINALIST, FateKind.DROPPED)
+        and c.scored_like(winner)
         and not c.support.error > LARGEST_ERROR
         and not clearly_above(winner, c)
     ]

@@ -10,20 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Literal
 
 import numpy as np
 
 from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.frames.windows import BLOCK_SIZE, FeatureBlocks
 from m3c_md.matching import agreement, same_states
-from m3c_md.optimize.blocks import Rule
-from m3c_md.optimize.window_loss import window_losses
+from m3c_md.search.fate import Fate, FateKind
+from m3c_md.search.label_modes import SEARCHED, LabelMode
 from m3c_md.search.local_search import LocalOptimum, SearchSettings
 from m3c_md.search.problem import Kernel, SearchProblem
+from m3c_md.search.scores import Selection
 from m3c_md.search.support import Support, error_of_difference, metastability_of, part_transitions, support_of
-
-Selection = Literal["objective", "class-averaged"]
 
 # Labelings of windows that agree on this share are one decomposition, if every state is found again.
 SAME_DECOMPOSITION = 0.93
@@ -71,14 +69,15 @@ class Candidate:
     metastability : float
         Weighted Q of the rule on the windows it was fitted to.
     n_windows : int
-    fate : str
-        "winner", "finalist", "degenerate: ...", "same as ...", "dropped: ...", "failed: ...".
+    fate : Fate
+        What became of it; open while it goes on.
     support : Support
         On how much of the data its states rest.
     least_share : float, optional
         Lower bound on the shares of the labels that it was optimised with; None for that of the settings.
     held : bool
-        Whether its labels were left as the start had them.
+        Whether its labels were left as the start had them (`m3c_md.search.label_modes`). Its score is then of another
+        kind.
     """
 
     start: str
@@ -88,7 +87,7 @@ class Candidate:
     populations: FloatArray
     metastability: float
     n_windows: int
-    fate: str = ""
+    fate: Fate = field(default_factory=Fate)
     support: Support = field(default_factory=Support)
     least_share: float | None = None
     held: bool = False
@@ -106,7 +105,7 @@ class Candidate:
     def standing(self, settings: SearchSettings, n_windows: int) -> Standing:
         """Whether all states have enough frames; half as many will do on a sample, where a rare state fluctuates."""
         smallest = float(self.populations.min()) * (1.0 if self.n_windows == n_windows else 2.0)
-        if self.optimum.lost or not smallest > 0.0 or smallest < settings.of_labels(self.least_share, self.held).floor:
+        if self.optimum.lost or not smallest > 0.0 or smallest < settings.with_least_share(self.least_share).floor:
             return Standing.DEGENERATE
         return Standing.FINE if smallest >= settings.guard else Standing.RARE
 
@@ -118,7 +117,25 @@ class Candidate:
         if self.standing(settings, n_windows) == Standing.DEGENERATE:
             return False
         closer = self.least_share is not None and self.least_share > settings.balance[0]
-        return self.held or closer or self.score < NOTHING_LEARNED
+        return closer or not self.learned_nothing
+
+    @property
+    def learned_nothing(self) -> bool:
+        """Whether the rule is no better than none; a rule for labels that are held is not asked."""
+        return not self.held and self.score >= NOTHING_LEARNED
+
+    @property
+    def merit(self) -> tuple[bool, float]:
+        """Key to sort by, best first: by score, with scores of the other kind after all that are not."""
+        return self.held, self.score
+
+    def scored_like(self, other: Candidate) -> bool:
+        """Whether the scores of two candidates are of one kind, so that they compare."""
+        return self.held == other.held
+
+    def ended(self, kind: FateKind, detail: str = "") -> Candidate:
+        """Return this candidate with its fate."""
+        return replace(self, fate=Fate(kind, detail))
 
     @property
     def sure(self) -> float:
@@ -136,36 +153,6 @@ class Candidate:
         return float(self.metastability + INTERVAL * np.nan_to_num(self.support.error))
 
 
-def class_losses(blocks: FeatureBlocks, rule: Rule, labels: IntArray, n_states: int) -> tuple[FloatArray, FloatArray]:
-    """Weighted losses and weights of the windows, summed over each class."""
-    loss, mass, done = np.zeros(n_states), np.zeros(n_states), 0
-    for block in blocks:
-        own = labels[done : done + block.windows.shape[1]]
-        done += len(own)
-        losses = window_losses(rule.window_scores(block), own)
-        loss += np.bincount(own, weights=block.weights * losses, minlength=n_states)
-        mass += np.bincount(own, weights=block.weights, minlength=n_states)
-    return loss, mass
-
-
-def score(blocks: FeatureBlocks, optimum: LocalOptimum, settings: SearchSettings, selection: Selection) -> float:
-    """Return what the selection minimises.
-
-    "objective" is the objective of the problem (the paper's choice). "class-averaged" replaces the mean loss by the
-    mean of the classes' mean losses: Σ_k (mean loss in class k) / κ + β/2 |W|². A class of few windows then cannot
-    hide its loss behind its size.
-    """
-    if selection == "objective":
-        return optimum.objective
-    loss, mass = class_losses(blocks, optimum.rule, optimum.labels, settings.n_states)
-    return class_averaged(loss, mass) + settings.penalty(optimum.rule)
-
-
-def class_averaged(loss: FloatArray, mass: FloatArray) -> float:
-    """Mean over the classes of their mean losses; infinite if a class has no windows."""
-    return float((loss / mass).mean()) if (mass > 0.0).all() else np.inf
-
-
 def judge(
     problem: SearchProblem,
     start: str,
@@ -175,6 +162,7 @@ def judge(
     selection: Selection,
     chosen: IntArray,
     settings: SearchSettings,
+    mode: LabelMode = SEARCHED,
 ) -> Candidate:
     """Measure a local optimum on the windows ``chosen`` that it was fitted to with ``settings``."""
     n_states = settings.n_states
@@ -184,9 +172,7 @@ def judge(
     if len(states) > 1:  # single frames say nothing about time
         transitions = part_transitions(states, blocks.weights, problem.data.parts[chosen], n_states)
         metastability, support = float(metastability_of(transitions.sum(axis=0))), support_of(transitions)
-    # Labels that a start gave, not the search, have objectives that do not tell which start was right.
-    held = settings.hold_labels
-    value = n_states - metastability if held else score(blocks, optimum, settings, selection)
+    value = mode.score(blocks, optimum, settings, selection, metastability)
     return Candidate(
         start,
         kernel,
@@ -197,7 +183,7 @@ def judge(
         states.shape[1],
         support=support,
         least_share=settings.balance[0],
-        held=held,
+        held=mode.held,
     )
 
 
@@ -214,7 +200,7 @@ def frame_populations(problem: SearchProblem, candidate: Candidate) -> FloatArra
 def by_score(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Candidates that leave no state without frames first, rare ones after the others, then by score."""
     settings, n_windows = problem.settings, problem.n_windows
-    return sorted(candidates, key=lambda c: (c.standing(settings, n_windows), c.held, c.score))
+    return sorted(candidates, key=lambda c: (c.standing(settings, n_windows), c.merit))
 
 
 def ranked(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -229,14 +215,14 @@ def ranked(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Cand
     """
     degenerate = [not c.may_win(problem.settings, problem.n_windows) for c in candidates]
     doubtful = in_doubt([c for c, lost in zip(candidates, degenerate, strict=True) if not lost])
-    keys = {id(c): (lost, id(c) in doubtful, c.held, c.score) for c, lost in zip(candidates, degenerate, strict=True)}
+    keys = {id(c): (lost, id(c) in doubtful, c.merit) for c, lost in zip(candidates, degenerate, strict=True)}
     order = sorted(candidates, key=lambda c: keys[id(c)])
     may_win = [c for c in order if not any(keys[id(c)][:2])]
     if may_win and is_poor(may_win[0], problem.settings.n_states):
         return _first(max(may_win, key=lambda c: c.metastability), order)
     while better := [c for c in may_win if clearly_above(c, order[0])]:
         order = _first(better[0], order)
-    near = [c for c in may_win if c.held == order[0].held and c.score <= NEARLY_AS_GOOD * order[0].score]
+    near = [c for c in may_win if c.scored_like(order[0]) and c.score <= NEARLY_AS_GOOD * order[0].score]
     steadier = [c for c in near if clearly_above(c, order[0], errors=1.0) and not same_decomposition(c, order[0])]
     return _first(max(steadier, key=lambda c: c.metastability), order) if steadier else order
 
@@ -288,16 +274,17 @@ def choose(
         if not candidate.may_win(problem.settings, problem.n_windows):
             out.append(as_degenerate(candidate))
         elif twin is not None:
-            out.append(replace(candidate, fate=f"same as {twin.start}"))
+            out.append(candidate.ended(FateKind.SAME, twin.start))
         elif len(alive) < n_keep and sum(same_decomposition(c, candidate) for c in alive) < n_same:
             alive.append(candidate)
         else:
-            out.append(replace(candidate, fate=f"dropped: score after {candidate.n_windows} windows"))
-    dropped = [c for c in out if c.fate.startswith("dropped") and not any(same_decomposition(c, d) for d in alive)]
+            out.append(candidate.ended(FateKind.DROPPED, f"score after {candidate.n_windows} windows"))
+    dropped = [c for c in out if c.fate.kind is FateKind.DROPPED]
+    dropped = [c for c in dropped if not any(same_decomposition(c, d) for d in alive)]
     extra = more_metastable(alive[0], dropped) if alive else None
     if extra is None:
         return alive, out
-    return [*alive, replace(extra, fate="")], [c for c in out if c is not extra]
+    return [*alive, replace(extra, fate=Fate())], [c for c in out if c is not extra]
 
 
 def more_metastable(best: Candidate, others: Sequence[Candidate]) -> Candidate | None:
@@ -309,11 +296,13 @@ def more_metastable(best: Candidate, others: Sequence[Candidate]) -> Candidate |
 def as_degenerate(candidate: Candidate) -> Candidate:
     """Candidate with a fate that says which state has too few frames, or that its rule is none."""
     state = int(np.argmin(candidate.populations))
-    if candidate.score >= NOTHING_LEARNED and not candidate.held:
-        return replace(candidate, fate="degenerate: its rule is no better than none")
-    if candidate.optimum.lost and candidate.populations[state] > 0.0:
-        return replace(candidate, fate=f"degenerate: state {state} was being given up")
-    return replace(candidate, fate=f"degenerate: state {state} has {candidate.populations[state]:.2%} of the frames")
+    if candidate.learned_nothing:
+        detail = "its rule is no better than none"
+    elif candidate.optimum.lost and candidate.populations[state] > 0.0:
+        detail = f"state {state} was being given up"
+    else:
+        detail = f"state {state} has {candidate.populations[state]:.2%} of the frames"
+    return candidate.ended(FateKind.DEGENERATE, detail)
 
 
 def _same_solution(a: Candidate, b: Candidate) -> bool:
@@ -346,4 +335,4 @@ def now_better(before: Candidate, polished: Candidate, others: Sequence[Candidat
 
 def unpolished(candidate: Candidate) -> Candidate:
     """A candidate that came to the last sample and was not needed; one that had been dropped before stays so."""
-    return candidate if candidate.fate else replace(candidate, fate="finalist")
+    return candidate.ended(FateKind.FINALIST) if candidate.fate.kind is FateKind.OPEN else candidate

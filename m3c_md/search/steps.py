@@ -17,19 +17,13 @@ from m3c_md.optimize.least_squares import least_squares_rule, second_moments
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
 from m3c_md.search.compression import compressed, compressed_rule, expanded_rule, principal_directions
 from m3c_md.search.failures import Failure, excused
-from m3c_md.search.local_search import (
-    LEAST_SQUARES_SMOOTHING,
-    WARM_SMOOTHING,
-    LocalOptimum,
-    SearchSettings,
-    local_search,
-)
+from m3c_md.search.label_modes import Effort, label_mode
+from m3c_md.search.local_search import LEAST_SQUARES_SMOOTHING, WARM_SMOOTHING, LocalOptimum, SearchSettings
 from m3c_md.search.polish import polish_on_all_data
 from m3c_md.search.problem import Kernel, SearchProblem
+from m3c_md.search.scores import Selection, class_losses
 from m3c_md.search.selection import (
     Candidate,
-    Selection,
-    class_losses,
     frame_populations,
     judge,
 )
@@ -44,8 +38,6 @@ TRIAL_GAP = 1e-2
 SINGLE_PRECISION_GAP = 5e-5
 # Rounds of a trial: what is still creeping then goes on in the next sample (12 or 20: deca-alanine the same).
 TRIAL_ITERATIONS = 12
-# Where all features are in memory, this gap is wanted of a winner, or the one asked for, whichever is smaller.
-IN_MEMORY_GAP = 1e-3
 
 
 @dataclass(frozen=True)
@@ -144,11 +136,11 @@ def optimise_kernel(
         searched: Blocks = blocks if directions is None else compressed(blocks, directions)
         for trial in trials:
             with excused(failures, kernel.bandwidth, trial.start, *trial.twins):
-                settings = trial.settings(problem.settings)
+                settings, mode = trial.settings(problem.settings), label_mode(trial.held)
                 limit = min(settings.max_iterations, TRIAL_ITERATIONS) if gap >= TRIAL_GAP else None
-                labels = _balanced_start(_fitted(blocks, settings), trial, len(chosen), settings)
-                fitted = _fitted(searched, settings)
-                if selection != "objective" and not settings.hold_labels:
+                labels = _balanced_start(mode.fitted(blocks), trial, len(chosen), settings)
+                fitted = mode.fitted(searched)
+                if mode.lifts_rare_states(selection):
                     fitted = _with_weights(fitted, lifted(blocks.weights, labels, settings.n_states))
                 rule = trial.rule
                 if rule is not None and directions is not None:
@@ -156,33 +148,15 @@ def optimise_kernel(
                 if rule is None:
                     classes = class_sums(fitted, labels, settings.n_states)
                     rule = least_squares_rule(second_moments(fitted), classes, settings.regularization)
-                quick = limit is not None
                 # A trial that has labels has not been optimised yet: its rule is that of least squares.
                 smoothing = WARM_SMOOTHING if trial.labels is None else LEAST_SQUARES_SMOOTHING
-                optimum = local_search(
-                    fitted,
-                    labels,
-                    settings,
-                    start=rule,
-                    smoothing=smoothing,
-                    gap=gap,
-                    max_iterations=limit,
-                    give_up=quick,
-                )
+                effort = Effort(gap, max_iterations=limit, give_up=limit is not None)
+                optimum = mode.optimum(fitted, labels, settings, rule, smoothing, effort)
                 if directions is not None:
                     optimum = replace(optimum, rule=expanded_rule(optimum.rule, directions))
-                candidate = judge(problem, trial.start, kernel, blocks, optimum, selection, chosen, settings)
+                candidate = judge(problem, trial.start, kernel, blocks, optimum, selection, chosen, settings, mode)
                 candidates += [replace(candidate, start=name) for name in (trial.start, *trial.twins)]
     return candidates, failures
-
-
-def _fitted(blocks: Blocks, settings: SearchSettings) -> Blocks:
-    """What rules are fitted to: windows, or single frames where labels are those of frames and stay.
-
-    A window may leave its state, and where most do, a rule fitted to windows would give states up. That is not wanted
-    where labels have been chosen already.
-    """
-    return [replace(block, windows=block.windows[:1]) for block in blocks] if settings.hold_labels else blocks
 
 
 def _with_weights(blocks: Blocks, weights: FloatArray) -> Blocks:
@@ -216,22 +190,22 @@ def polish_winner(
 
     Where the data are looked at in a stream, ``n_sample`` windows of them are kept in memory with their features.
     """
-    settings = problem.settings.of_labels(candidate.least_share, candidate.held)
+    settings, mode = problem.settings.with_least_share(candidate.least_share), label_mode(candidate.held)
     selection, gap = options.selection, options.gap
-    if problem.everything is not None and not candidate.held:
-        # Half of what is left of the bar with every look: nobody knows how many there will be.
-        return polish_on_all_data(
-            problem,
-            problem.everything,
-            candidate,
-            selection,
-            gap,
-            n_sample,
-            lambda looks: report(1.0 - 0.1 * 0.5**looks),
-        )
-    wanted = gap if candidate.held else min(gap, IN_MEMORY_GAP)
-    # A rule for labels that are held is no better for more windows than the last sample has.
-    n_windows = min(problem.data.n_windows, n_sample) if problem.everything is not None else problem.data.n_windows
+    n_windows, wanted = problem.data.n_windows, mode.wanted_gap(gap)
+    if problem.everything is not None:
+        if mode.meets_all_data:
+            # Half of what is left of the bar with every look: nobody knows how many there will be.
+            return polish_on_all_data(
+                problem,
+                problem.everything,
+                candidate,
+                selection,
+                gap,
+                n_sample,
+                lambda looks: report(1.0 - 0.1 * 0.5**looks),
+            )
+        n_windows = min(n_windows, n_sample)
     whole = candidate.n_windows == n_windows
     # The gap of a trial is that of fewer features, with labels that may still change: no certificate of a winner.
     if options.halving or not (whole and candidate.optimum.converged and candidate.optimum.gap <= wanted):
@@ -239,12 +213,14 @@ def polish_winner(
         feature_map = problem.feature_map(*candidate.kernel)
         chosen = equally_spaced(problem.data.n_windows, n_windows)
         blocks = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, precision)
-        fitted = _fitted(blocks, settings)
+        fitted = mode.fitted(blocks)
         rule, labels = candidate.optimum.rule, candidate.optimum.labels
         if not whole:
             labels = _balanced_start(fitted, Trial("", rule=rule), n_windows, settings)
-        if selection != "objective" and not settings.hold_labels:
+        if mode.lifts_rare_states(selection):
             fitted = _with_weights(fitted, lifted(blocks.weights, labels, settings.n_states))
-        optimum = local_search(fitted, labels, settings, start=rule, gap=gap, wanted=wanted, give_up=options.halving)
-        candidate = judge(problem, candidate.start, candidate.kernel, blocks, optimum, selection, chosen, settings)
+        effort = Effort(gap, wanted, give_up=options.halving)
+        optimum = mode.optimum(fitted, labels, settings, rule, WARM_SMOOTHING, effort)
+        name, kernel = candidate.start, candidate.kernel
+        candidate = judge(problem, name, kernel, blocks, optimum, selection, chosen, settings, mode)
     return replace(candidate, populations=frame_populations(problem, candidate))

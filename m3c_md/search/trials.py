@@ -80,7 +80,7 @@ class Trial:
     least_share : float, optional
         Lower bound on the shares of the labels; None for that of the settings.
     held : bool
-        Whether labels stay as they are.
+        Whether labels stay as they are (`m3c_md.search.label_modes`).
     """
 
     start: str
@@ -92,7 +92,7 @@ class Trial:
 
     def settings(self, common: SearchSettings) -> SearchSettings:
         """Settings of this trial."""
-        return common.of_labels(self.least_share, self.held)
+        return common.with_least_share(self.least_share)
 
 
 def scouting(bandwidths: Sequence[float]) -> list[float]:

@@ -11,6 +11,7 @@ import pytest
 from m3c_md import M3CModel
 from m3c_md.exceptions import InputError
 from m3c_md.plots import plot_candidates, plot_search
+from m3c_md.search.fate import Fate, FateKind
 from tests.plots._models import NearestCentre
 
 
@@ -19,8 +20,8 @@ def judged(searched_model: M3CModel) -> M3CModel:
     """A copy of a model, one record of which is degenerate and one of which saw a sample only."""
     model = searched_model.copy()
     records = list(model.records)
-    records[-1] = replace(records[-1], fate="degenerate: state 1 has 0.00% of the frames")
-    records[-2] = replace(records[-2], fate="dropped: score after 300 windows", n_windows=300)
+    records[-1] = replace(records[-1], fate=Fate(FateKind.DEGENERATE, "state 1 has 0.00% of the frames"))
+    records[-2] = replace(records[-2], fate=Fate(FateKind.DROPPED, "score after 300 windows"), n_windows=300)
     model.records = records
     return model
 

@@ -10,7 +10,9 @@ import pytest
 from m3c_md.frames.windows import FeatureBlocks
 from m3c_md.search import bandwidth_choice
 from m3c_md.search.bandwidth_choice import STANDARD_ERRORS, WORSE_SCORE, part_losses, plainest_first
-from m3c_md.search.selection import ranked, same_decomposition, score
+from m3c_md.search.fate import FateKind
+from m3c_md.search.scores import score
+from m3c_md.search.selection import ranked, same_decomposition
 from tests.search._data import problem_of, search, switching
 
 BANDWIDTHS = tuple(2.0 ** (0.5 * j) for j in range(-1, 7))
@@ -22,7 +24,7 @@ def case():
     trajectories, _ = switching([240, 240, 220], np.random.default_rng(1), spread=0.9)
     problem = problem_of(trajectories, 3, n_features=40)
     found = search(problem, BANDWIDTHS, ("kinetic",), selection="class-averaged", seed=0, halving=False)
-    honest = [c for c in found if not c.fate.startswith("degenerate")]
+    honest = [c for c in found if c.fate.kind is not FateKind.DEGENERATE]
     assert len(honest) >= 4
     return problem, honest
 
@@ -121,4 +123,4 @@ def test_the_search_takes_it_unless_the_objective_selects(case):
     again = search(problem, BANDWIDTHS, ("kinetic",), selection="class-averaged", seed=0, halving=False)
     assert again[0].bandwidth == chosen.bandwidth
     plain = search(problem, BANDWIDTHS, ("kinetic",), selection="objective", seed=0, halving=False)
-    assert plain[0].score == min(c.score for c in plain if not c.fate.startswith("degenerate"))
+    assert plain[0].score == min(c.score for c in plain if c.fate.kind is not FateKind.DEGENERATE)

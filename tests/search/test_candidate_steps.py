@@ -9,6 +9,7 @@ import pytest
 
 from m3c_md.search import steps as steps_module
 from m3c_md.search.candidates import MOST_POLISHED, Search
+from m3c_md.search.fate import FateKind
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.problem import Kernel
 from m3c_md.search.rungs import RUNGS, rung_sizes
@@ -86,13 +87,13 @@ class TestFinish:
         search = Search(problem, (1.0,), ("kinetic",), SearchOptions("class-averaged", 0))
         monkeypatch.setattr(search, "_climbed", lambda candidates: candidates)
         monkeypatch.setattr(search, "_polished", polish)
-        return search._finished(alive), {c.start: c.fate for c in search._ended}, polished
+        return search._finished(alive), {c.start: str(c.fate) for c in search._ended}, polished
 
     def test_the_first_that_keeps_its_states_wins(self, problem, monkeypatch):
         alive = [candidate(name, 1.0, 0.1) for name in "abc"]
         winner, ended, polished = self.finish(problem, monkeypatch, alive, {"a": EMPTY, "b": FINE})
         assert polished == ["a", "b"]
-        assert (winner.start, winner.fate) == ("b", "winner")
+        assert (winner.start, winner.fate.kind) == ("b", FateKind.WINNER)
         assert ended == {"a": "degenerate: at full accuracy", "c": "finalist"}
 
     def test_a_rare_state_wins_where_it_comes_first(self, problem, monkeypatch):
@@ -117,16 +118,17 @@ class TestChoose:
         given += [candidate("b", 1.0, 0.5, 1), candidate("c", 1.0, 0.6, 2)]
         alive, out = choose(problem, given, 4)
         assert [(c.start, c.bandwidth) for c in alive] == [("a", 1.0), ("a", 2.0), ("b", 1.0), ("c", 1.0)]
-        assert [(c.start, c.bandwidth, c.fate.partition(":")[0]) for c in out] == [("a", 4.0, "dropped")]
+        assert [(c.start, c.bandwidth, c.fate.kind) for c in out] == [("a", 4.0, FateKind.DROPPED)]
 
     def test_no_more_go_on_than_there_are_places(self, problem):
         alive, out = choose(problem, [candidate(f"{shift}", 1.0, 0.1, shift) for shift in range(4)], 2)
         assert [c.start for c in alive] == ["0", "1"]
-        assert [c.fate.partition(":")[0] for c in out] == ["dropped", "dropped"]
+        assert [c.fate.kind for c in out] == [FateKind.DROPPED, FateKind.DROPPED]
 
     def test_with_places_for_all_all_go_on_but_twins_and_empty_ones(self, problem):
         given = [candidate("a", width, 0.1 * width) for width in (1.0, 2.0, 4.0)]
         given += [candidate("twin", 2.0, 0.2), candidate("empty", 1.0, 0.01, 1, EMPTY)]
         alive, out = choose(problem, given, 5)
         assert [(c.start, c.bandwidth) for c in alive] == [("a", 1.0), ("a", 2.0), ("a", 4.0)]
-        assert [c.fate.split(":")[0] for c in out] == ["same as a", "degenerate"]
+        assert [c.fate.kind for c in out] == [FateKind.SAME, FateKind.DEGENERATE]
+        assert str(out[0].fate) == "same as a"

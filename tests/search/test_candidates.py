@@ -21,14 +21,15 @@ from m3c_md.search import candidates as candidates_module
 from m3c_md.search import rungs as rungs_module
 from m3c_md.search import steps as steps_module
 from m3c_md.search import trials as trials_module
+from m3c_md.search.fate import FateKind
 from m3c_md.search.local_search import local_search
 from m3c_md.search.problem import Kernel
-from m3c_md.search.selection import Standing, frame_populations, judge, score
+from m3c_md.search.scores import score
+from m3c_md.search.selection import Standing, frame_populations, judge
 from m3c_md.search.starts import shared_starts
 from m3c_md.search.trials import N_SCOUTS
 from tests.search._data import problem_of, search, slow_and_wide, switching
 
-FATES = ("winner", "finalist", "degenerate", "same as", "dropped")
 BANDWIDTHS = (1.5, 3.0)
 
 
@@ -41,7 +42,7 @@ def truth_of(problem, wells):
 
 
 def summary(candidates):
-    return [(c.start, c.bandwidth, c.score, c.fate, c.n_windows) for c in candidates]
+    return [(c.start, c.bandwidth, c.score, str(c.fate), c.n_windows) for c in candidates]
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +76,9 @@ class TestBookkeeping:
         assert len(pairs) == 2 * len(names)
 
     def test_one_winner_and_it_comes_first(self, trap_result):
-        assert trap_result[0].fate == "winner"
-        assert [c.fate for c in trap_result].count("winner") == 1
-        assert all(c.fate.startswith(FATES) for c in trap_result)
+        assert trap_result[0].fate.kind is FateKind.WINNER
+        assert [c.fate.kind for c in trap_result].count(FateKind.WINNER) == 1
+        assert not any(c.fate.kind is FateKind.OPEN for c in trap_result)
 
     def test_the_winner_is_the_best_honest_one(self, trap_case, trap_result):
         problem = trap_case[0]
@@ -146,20 +147,20 @@ class TestHalving:
         found = run(problem, (1.5, 3.0, 6.0), ("kinetic", "random", "kmeans"), halving=False, gap=1e-3)
         assert len(found) == 9
         assert {c.n_windows for c in found} == {problem.data.n_windows}
-        assert not any(c.fate.startswith("dropped") for c in found)
+        assert not any(c.fate.kind is FateKind.DROPPED for c in found)
         assert all(c.optimum.gap <= 1e-3 for c in found)
 
     def test_twins_at_one_bandwidth_are_carried_once(self, wells_case):
         problem, truth = wells_case
         found = run(problem, (3.0,), (truth, (truth + 1) % 3), halving=False)
-        assert [c.fate for c in found] == ["winner", f"same as {found[0].start}"]
+        assert [str(c.fate) for c in found] == ["winner", f"same as {found[0].start}"]
 
 
 class TestDegenerate:
     def test_the_trap_has_a_smaller_objective_and_does_not_win(self, trap_case, trap_result):
         problem, truth = trap_case
         winner = trap_result[0]
-        trapped = [c for c in trap_result if c.fate.startswith("degenerate")]
+        trapped = [c for c in trap_result if c.fate.kind is FateKind.DEGENERATE]
         assert trapped
         assert min(c.score for c in trapped) < winner.score
         assert min(c.score for c in trapped) <= 3.0 * problem.settings.balance[0] * 1.01
@@ -167,9 +168,9 @@ class TestDegenerate:
         assert agreement(winner.optimum.labels, truth) > 0.95
 
     def test_fate_says_which_state_and_how_few(self, trap_result):
-        trapped = next(c for c in trap_result if c.fate.startswith("degenerate"))
+        trapped = next(c for c in trap_result if c.fate.kind is FateKind.DEGENERATE)
         state = int(trapped.populations.argmin())
-        assert trapped.fate == f"degenerate: state {state} has {trapped.populations[state]:.2%} of the frames"
+        assert str(trapped.fate) == f"degenerate: state {state} has {trapped.populations[state]:.2%} of the frames"
 
     def test_error_names_state_share_and_remedy(self, trap_case, monkeypatch):
         monkeypatch.setattr(candidates_module, "held_trials", lambda *_: {})
@@ -203,7 +204,7 @@ class TestDegenerate:
         )
         found = run(problem)
         assert found[0].bandwidth != best
-        assert "degenerate: at full accuracy" in [c.fate for c in found]
+        assert "degenerate: at full accuracy" in [str(c.fate) for c in found]
 
     @pytest.mark.parametrize("n_slices", [1, 2])
     @pytest.mark.parametrize("n_states", [2, 3, 4])

@@ -11,8 +11,9 @@ from m3c_md.frames.windows import FeatureBlocks
 from m3c_md.optimize.blocks import Rule, WindowBlock
 from m3c_md.optimize.large_margin import solve_large_margin
 from m3c_md.search.compression import compressed, compressed_rule, expanded_rule, principal_directions
+from m3c_md.search.label_modes import IN_MEMORY_GAP
 from m3c_md.search.problem import Kernel
-from m3c_md.search.steps import IN_MEMORY_GAP, TRIAL_GAP, SearchOptions, optimise_kernel, polish_winner
+from m3c_md.search.steps import TRIAL_GAP, SearchOptions, optimise_kernel, polish_winner
 from m3c_md.search.trials import Trial
 from tests.search._data import problem_of, switching
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from m3c_md.search.fate import Fate, FateKind
 from m3c_md.search.rivals import close_rival, set_aside
 from m3c_md.search.selection import (
     INTERVAL,
@@ -46,8 +47,17 @@ def test_a_rare_state_wins_by_its_score(problem):
 
 def test_what_rests_on_one_part_gives_way_whatever_its_score(problem):
     lucky = candidate("lucky", 1.0, 0.01, quality=2.99, error=1.01 * LARGEST_ERROR)
-    assert order(problem, lucky, candidate("a", 1.0, 0.3)) == ["a", "lucky"]
-    assert order(problem, replace(lucky, support=replace(lucky.support, error=0.99 * LARGEST_ERROR)))[0] == "lucky"
+    other = candidate("a", 1.0, 0.3, quality=2.8)
+    assert order(problem, lucky, other) == ["a", "lucky"]
+    sure = replace(lucky, support=replace(lucky.support, error=0.99 * LARGEST_ERROR))
+    assert order(problem, sure, other) == ["lucky", "a"]
+
+
+def test_states_that_are_sure_are_not_given_up_for_one_that_is_not(problem):
+    """Without its third state a candidate may still be more metastable than another with all of them."""
+    rarely_visited = candidate("right but for one", 1.0, 0.01, quality=2.9, error=0.9)
+    for quality, winner in ((1.9, "right but for one"), (2.1, "poor")):
+        assert order(problem, rarely_visited, candidate("poor", 1.0, 0.3, quality=quality))[0] == winner
 
 
 def test_where_all_rest_on_little_that_is_no_reason(problem):
@@ -119,13 +129,13 @@ class TestWhatIsSaid:
         losses = {"winner": np.full(10, 0.01), "other": 0.01 + 0.1 * excess + noise}
         monkeypatch.setattr("m3c_md.search.rivals.compared_states", lambda problem, c: states[c.start])
         monkeypatch.setattr("m3c_md.search.rivals.compared_losses", lambda problem, c: losses[c.start])
-        winner = replace(candidate("winner", 1.0, 0.1), fate="winner", n_windows=20_000)
+        winner = replace(candidate("winner", 1.0, 0.1), fate=Fate(FateKind.WINNER), n_windows=20_000)
         found = ask(problem, [winner, *others])
         return None if found is None else found.start
 
     def test_a_rival_is_another_decomposition_that_is_as_good_within_the_errors(self, problem, monkeypatch):
-        rival = replace(candidate("other", 1.0, 0.15), fate="finalist")
-        same = replace(candidate("same", 2.0, 0.1), fate="finalist")
+        rival = replace(candidate("other", 1.0, 0.15), fate=Fate(FateKind.FINALIST))
+        same = replace(candidate("same", 2.0, 0.1), fate=Fate(FateKind.FINALIST))
         assert self.told(problem, monkeypatch, close_rival, same) is None
         # The error of the sum of ten parts of ±0.01 is 0.033.
         assert self.told(problem, monkeypatch, close_rival, same, rival, excess=0.06) == "other"
@@ -136,14 +146,19 @@ class TestWhatIsSaid:
         assert self.told(problem, monkeypatch, close_rival, mixing) is None
 
     def test_scores_of_smaller_samples_are_not_compared(self, problem, monkeypatch):
-        finalist = replace(candidate("same", 1.0, 0.1), fate="finalist", n_windows=20_000)
-        early = replace(candidate("other", 1.0, 0.1), fate="dropped: score after 2000 windows", n_windows=2000)
+        finalist = replace(candidate("same", 1.0, 0.1), fate=Fate(FateKind.FINALIST), n_windows=20_000)
+        early = replace(
+            candidate("other", 1.0, 0.1), fate=Fate(FateKind.DROPPED, "score after 2000 windows"), n_windows=2000
+        )
         assert self.told(problem, monkeypatch, close_rival, finalist, early) is None
         late = replace(early, n_windows=20_000)
         assert self.told(problem, monkeypatch, close_rival, finalist, late) == "other"
 
     def test_what_was_set_aside_is_more_metastable_and_rests_on_little(self, problem, monkeypatch):
-        lucky = replace(candidate("other", 1.0, 0.05, quality=2.9, error=0.9), fate="dropped: score after 597 windows")
+        lucky = replace(
+            candidate("other", 1.0, 0.05, quality=2.9, error=0.9),
+            fate=Fate(FateKind.DROPPED, "score after 597 windows"),
+        )
         assert self.told(problem, monkeypatch, set_aside, lucky) == "other"
         assert self.told(problem, monkeypatch, set_aside, replace(lucky, metastability=2.5)) is None
         assert self.told(problem, monkeypatch, set_aside, replace(lucky, start="same")) is None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from m3c_md.exceptions import DegenerateSolutionError
-from m3c_md.search import steps as steps_module
+from m3c_md.search.label_modes import HeldLabels, SearchedLabels
 from m3c_md.search.rescue import N_HELD, TIGHTER_BALANCE, held_trials, outdone, tighter_trials
 from m3c_md.search.selection import LARGEST_ERROR
 from m3c_md.search.trials import TRIALS_AT_ONCE, Trial
@@ -80,13 +80,13 @@ class TestWholeSearch:
         """A few local searches that lose a state, not all of them, and no other search after that."""
         problem, _ = too_many
         calls = []
-        original = steps_module.local_search
+        for mode in (SearchedLabels, HeldLabels):
 
-        def counted(blocks, labels, settings, **options):
-            calls.append(settings.hold_labels)
-            return original(blocks, labels, settings, **options)
+            def counted(self, *arguments, original=mode.optimum):
+                calls.append(self.held)
+                return original(self, *arguments)
 
-        monkeypatch.setattr(steps_module, "local_search", counted)
+            monkeypatch.setattr(mode, "optimum", counted)
         search(problem, self.WIDTHS, ("kinetic", "lumping", "kmeans", "random"), selection="class-averaged")
         assert calls.count(False) <= 4 * TRIALS_AT_ONCE
         assert calls.count(True) <= 2 * N_HELD

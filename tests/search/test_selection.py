@@ -8,12 +8,12 @@ import pytest
 from m3c_md.optimize.blocks import Rule
 from m3c_md.search.local_search import LocalOptimum, SearchSettings
 from m3c_md.search.problem import Kernel
+from m3c_md.search.scores import class_averaged
 from m3c_md.search.selection import (
     NOTHING_LEARNED,
     Candidate,
     Standing,
     as_degenerate,
-    class_averaged,
     nothing_left,
 )
 
@@ -65,7 +65,7 @@ def test_a_rule_that_is_no_better_than_none_cannot_win_unless_all_others_lost_a_
     assert not candidate(score=NOTHING_LEARNED).may_win(SETTINGS, N_WINDOWS)
     assert candidate(score=NOTHING_LEARNED, held=True).may_win(SETTINGS, N_WINDOWS)
     assert candidate(score=NOTHING_LEARNED, least_share=0.2).may_win(SETTINGS, N_WINDOWS)
-    assert as_degenerate(candidate(score=1.0)).fate == "degenerate: its rule is no better than none"
+    assert str(as_degenerate(candidate(score=1.0)).fate) == "degenerate: its rule is no better than none"
 
 
 def test_error_names_the_best_of_the_degenerate_and_its_smallest_state():

@@ -44,6 +44,7 @@ from m3c_md.optimize.relaxation import joint_kernel, kernel_features, solve_rela
 from m3c_md.partitions.k_means import k_means
 from m3c_md.partitions.k_medoids import k_medoids
 from m3c_md.search import candidates as candidates_module
+from m3c_md.search import label_modes as modes_module
 from m3c_md.search import rungs as rungs_module
 from m3c_md.search import steps as steps_module
 from m3c_md.systems import MODEL_I, labelled_sequence
@@ -494,7 +495,7 @@ class TestCandidatesThatFailLate:
     @pytest.mark.parametrize("n_lost", [1, 10])
     def test_on_a_larger_sample(self, wells: Wells, monkeypatch: Patch, n_lost: int) -> None:
         """One candidate, or all that had come so far: then those dropped before come to their turn."""
-        original = steps_module.local_search
+        original = modes_module.local_search
         lost: list[int] = []
 
         def local_search(blocks: Any, labels: Any, *arguments: Any, **options: Any) -> Any:
@@ -503,7 +504,7 @@ class TestCandidatesThatFailLate:
                 raise SolverError("no luck with so many; use fewer")
             return original(blocks, labels, *arguments, **options)
 
-        monkeypatch.setattr(steps_module, "local_search", local_search)
+        monkeypatch.setattr(modes_module, "local_search", local_search)
         with pytest.warns(FailedStartWarning, match=r"failed at bandwidth .*no luck with so many; use fewer"):
             model = quick(2, bandwidth=(0.5, 0.7, 0.9, 1.2, 1.5, 1.9), starts=("kinetic", "random")).fit_fetch(
                 wells.frames
@@ -535,7 +536,7 @@ class TestCandidatesThatFailLate:
 
     def test_without_a_list_the_first_failure_is_raised(self, wells: Wells, monkeypatch: Patch) -> None:
         problem = problem_of([wells.frames], 2)
-        monkeypatch.setattr(steps_module, "local_search", raising(SolverError("no luck; use none")))
+        monkeypatch.setattr(modes_module, "local_search", raising(SolverError("no luck; use none")))
         with pytest.raises(SolverError, match="no luck; use none"):
             search(problem, (1.0,), ("kmeans",))
         monkeypatch.setattr("m3c_md.search.starts.eigh", raising(LinAlgError("none here")))
