@@ -9,106 +9,26 @@ Where all lose a state, a few starts whose labels are held take their place (`m3
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from zlib import crc32
 
 from m3c_md.exceptions import DegenerateSolutionError
-from m3c_md.frames.windows import equally_spaced
-from m3c_md.search import learning
-from m3c_md.search.bandwidth_choice import plainest_first
-from m3c_md.search.failures import Failure, all_failed, excused, failed_starts
+from m3c_md.search.exploration import Exploration
+from m3c_md.search.failures import all_failed, excused, failed_starts
 from m3c_md.search.fate import FateKind
-from m3c_md.search.journal import Journal, NoJournal
 from m3c_md.search.metrics import LEARNED
-from m3c_md.search.problem import FEW_COLUMNS, STANDARD, Kernel, SearchProblem
 from m3c_md.search.rescue import TIGHTER_BALANCE, held_trials, outdone, tighter_trials
-from m3c_md.search.rungs import STREAMED, rung_sizes
-from m3c_md.search.selection import (
-    Candidate,
-    by_score,
-    choose,
-    nothing_left,
-    now_better,
-    ranked,
-    unpolished,
-)
-from m3c_md.search.steps import (
-    TRIAL_GAP,
-    Judged,
-    SearchOptions,
-    least_squares_of_kernel,
-    optimise_kernel,
-    polish_winner,
-)
-from m3c_md.search.trials import (
-    MOST_SCOUTS,
-    MOST_SWEPT,
-    TRIALS_AT_ONCE,
-    Start,
-    Trials,
-    by_kernel,
-    continued,
-    first_trials,
-    promising,
-    scouting,
-    sweep,
-)
-from m3c_md.workers import deaf_workers
+from m3c_md.search.rungs import STREAMED
+from m3c_md.search.selection import Candidate, choose, nothing_left, now_better, same_decomposition, unpolished
+from m3c_md.search.steps import polish_winner
+from m3c_md.search.trials import continued
 
-Report = Callable[[float], object]
-
-# Where no more than this share of some trials keep their states, others that promise less are not tried.
-MOSTLY_LOST = 0.25
-# Beyond this number of states trials become fewer in proportion: each takes as much longer.
-MANY_STATES = 3
 # Candidates that may lose a state at full accuracy before it is taken that all of them would.
 MOST_POLISHED = 3
 
 
-class Search:
-    """One search for the best rule: run it once.
-
-    Parameters
-    ----------
-    problem : SearchProblem
-    bandwidths : sequence of float
-        In rising order.
-    starts : sequence of str or (n_windows,) label arrays
-        Names of starts, or window labels to start from.
-    options : SearchOptions
-    report : callable
-        Told now and then which share of the work is done.
-    journal : Journal, optional
-        Steps that are in it are not done again, and those that are done are put in.
-    failures : list of Failure, optional
-        Receives the starts and candidates that failed while others went on; without it the first failure is raised.
-    """
-
-    def __init__(
-        self,
-        problem: SearchProblem,
-        bandwidths: Sequence[float],
-        starts: Sequence[Start],
-        options: SearchOptions,
-        *,
-        report: Report = lambda share: None,
-        journal: Journal | None = None,
-        failures: list[Failure] | None = None,
-    ) -> None:
-        self.problem = problem
-        self.bandwidths = bandwidths
-        self.starts = starts
-        self.options = options
-        self._report = report
-        self._share = 0.0
-        self.journal = NoJournal() if journal is None else journal
-        self.failures = failures
-        self.sizes = rung_sizes(problem.data.n_windows, options.halving, problem.everything is not None)
-        # First trials, starts as least squares judges them, and candidates that have come to their end, best first.
-        self._first: Trials = {}
-        self._judged: Judged = []
-        self._ended: list[Candidate] = []
+class Search(Exploration):
+    """One search for the best rule: run it once."""
 
     def run(self) -> list[Candidate]:
         """Run all candidates and return them, the winner first, then by how far they came and by score.
@@ -120,7 +40,7 @@ class Search:
         SolverError, InputError
             If a solver failed on every candidate that might have won.
         """
-        found = self._scouted_and_swept()
+        found = self._explored()
         self.report(0.7)
         helped = False
         if self._in_need(found):
@@ -138,126 +58,6 @@ class Search:
         self.report(1.0)
         # Starts that came no further than least squares in a metric of their own are of no use to anyone.
         return [winner, *(c for c in self._ended if c.optimum.iterations or not c.metric.startswith(LEARNED))]
-
-    def report(self, share: float) -> None:
-        """Tell which share of the work is done; help that comes late does not undo what was done."""
-        self._share = max(self._share, share)
-        self._report(self._share)
-
-    def _scouted_and_swept(self) -> list[Candidate]:
-        """Candidates on the first sample."""
-        problem, options, n_windows = self.problem, self.options, self.sizes[0][0]
-        scouts = scouting(self.bandwidths) if options.halving else self.bandwidths
-        rarer = options.selection != "objective"
-        kernels = [
-            Kernel(bandwidth, metric)
-            for metric in problem.metrics
-            for bandwidth in (scouts if metric == STANDARD or not options.halving else scouts[-1:])
-        ]
-        trials = first_trials(problem, kernels, self.starts, n_windows, options.seed, self.failures, rarer=rarer)
-        self._first = trials
-        if not options.halving:
-            return self._optimised(trials, n_windows, "all", 0.05, 0.7)
-        self._judged = self._by_least_squares(trials)
-        if options.learn and len(problem.scale) > FEW_COLUMNS:
-            self._learn_by_least_squares()
-        found = self._tried(self._judged, MOST_SCOUTS, "scouts", 0.05, 0.5)
-        if not self._some_may_win(found):
-            return found
-        if len(scouts) < len(self.bandwidths):
-            most = self._most_swept(found)
-            found += self._judged_and_tried(sweep(problem, found, self.bandwidths), most, "sweep", 0.5, 0.6)
-        return found + self._learned(found) if options.learn else found
-
-    def _learn_by_least_squares(self) -> None:
-        """Let starts learn metrics, make new starts in what they have learned, and let these learn, too."""
-        bandwidths, options, n_windows = self.bandwidths, self.options, self.sizes[0][0]
-        judge = self._by_least_squares_in
-        self.problem, pupils = learning.taught(
-            self.problem, self._judged, learning.MOST_TAUGHT, bandwidths, options, judge
-        )
-        self._judged += pupils
-        self.problem, trials = learning.fresh_starts(
-            self.problem, self._judged, self.starts, bandwidths, n_windows, options, self.failures
-        )
-        fresh = self._by_least_squares(trials)
-        self.problem, pupils = learning.taught(self.problem, fresh, learning.TAUGHT_AGAIN, bandwidths, options, judge)
-        self._judged += fresh + pupils
-
-    def _learned(self, found: list[Candidate]) -> list[Candidate]:
-        """Candidates in metrics learned from the best one, again and again while that helps, then in the plain one."""
-        more: list[Candidate] = []
-        best = self._best_first(found)[0]
-        for _ in range(learning.MOST_ROUNDS):
-            if not self._some_may_win([best]):
-                return more
-            with excused(self.failures, best.bandwidth, best.start):
-                self.problem, name = learning.with_learned(self.problem, best, self.options)
-                trials = learning.continued_in(best, name, self.bandwidths)
-                more += self._judged_and_tried(trials, learning.LEARNED_AT_ONCE, name, 0.6, 0.68)
-            before, best = best, self._best_first(found + more)[0]
-            if best.score > learning.WORTH_LEARNING * before.score:
-                break
-        if best.metric != STANDARD and STANDARD in self.problem.metrics:
-            plain = learning.continued_in(best, STANDARD, self.bandwidths)
-            more += self._judged_and_tried(plain, learning.PLAIN_AT_ONCE, "plain", 0.68, 0.7)
-        return more
-
-    def _judged_and_tried(self, trials: Trials, most: int, stage: str, begin: float, end: float) -> list[Candidate]:
-        """Judge trials by least squares, and optimise those that promise something."""
-        judged = self._by_least_squares(trials)
-        self._judged += judged
-        return self._tried(judged, most, stage, begin, end)
-
-    def _most_swept(self, scouted: Sequence[Candidate]) -> int:
-        """Number of trials at the other bandwidths: the fewer, the more scouts have lost a state.
-
-        Fewer also where states are many and every trial is dear.
-        """
-        hope = sum(self._some_may_win([c]) for c in scouted) / len(scouted)
-        affordable = min(1.0, MANY_STATES / self.problem.settings.n_states)
-        return max(TRIALS_AT_ONCE, round(hope * affordable * MOST_SWEPT))
-
-    def _tried(self, judged: Judged, most: int, stage: str, begin: float, end: float) -> list[Candidate]:
-        """Optimise the trials that promise something, some at a time, until most of some lose a state."""
-        if not judged:
-            return []
-        chosen = promising(self.problem, judged, self._judged, most)
-        tried = {id(trial) for trial, _ in chosen}
-        found: list[Candidate] = []
-        for done in range(0, len(chosen), TRIALS_AT_ONCE):
-            some = chosen[done : done + TRIALS_AT_ONCE]
-            now, then = (begin + (end - begin) * min(n / len(chosen), 1.0) for n in (done, done + len(some)))
-            more = self._optimised(by_kernel(some), self.sizes[0][0], f"{stage} {done}", now, then)
-            found += more
-            if sum(self._some_may_win([c]) for c in more) <= MOSTLY_LOST * len(more):
-                tried -= {id(trial) for trial, _ in chosen[done + len(some) :]}
-                break
-        self._ended += [
-            replace(candidate, start=name).ended(FateKind.DROPPED, "by its least-squares rule")
-            for trial, candidate in judged
-            if id(trial) not in tried
-            for name in (trial.start, *trial.twins)
-        ]
-        return found
-
-    def _by_least_squares(self, trials: Trials) -> Judged:
-        """Judge trials by their least-squares rules on the first sample, with which they then begin."""
-        return self._by_least_squares_in(self.problem, trials)
-
-    def _by_least_squares_in(self, problem: SearchProblem, trials: Trials) -> Judged:
-        chosen = equally_spaced(problem.data.n_windows, self.sizes[0][0])
-        judged: Judged = []
-        for kernel, some in trials.items():
-            failed: list[Failure] = []
-            judged += least_squares_of_kernel(problem, kernel, some, chosen, self.options.selection, failed)
-            self._take(failed)
-        return judged
-
-    def _some_may_win(self, candidates: Sequence[Candidate]) -> bool:
-        """Whether some candidate leaves no state without frames."""
-        settings, n_windows = self.problem.settings, self.problem.n_windows
-        return any(c.may_win(settings, n_windows) for c in candidates)
 
     def _in_need(self, found: Sequence[Candidate]) -> bool:
         """Whether the best candidate has lost a state, or is clearly less metastable than a start was."""
@@ -279,14 +79,6 @@ class Search:
             closer = tighter_trials(settings, self._judged, share)
             found += self._optimised(closer, n_windows, f"balance {share}", 0.72, 0.74)
         return found
-
-    def _ranked(self, some: Sequence[Candidate]) -> list[Candidate]:
-        return (by_score if self.options.selection == "objective" else ranked)(self.problem, some)
-
-    def _best_first(self, some: Sequence[Candidate]) -> list[Candidate]:
-        """Candidates on the same windows, the winner as it stands first."""
-        order = self._ranked(some)
-        return order if self.options.selection == "objective" else plainest_first(self.problem, order)
 
     def _finished(self, candidates: list[Candidate]) -> Candidate | None:
         """Take the better candidates to larger samples and the best to all data; None if none keeps its states."""
@@ -329,6 +121,9 @@ class Search:
         alive, out = choose(self.problem, self._best_first(candidates), self.sizes[0][1])
         self._end(out)
         for rung, (n_windows, n_keep) in enumerate(self.sizes[1:]):
+            last = n_windows == self.sizes[-1][0]
+            if last and all(same_decomposition(c, alive[0]) for c in alive):
+                break  # the best one comes to as many windows in the end, and there is nothing else to decide
             begin, end = (0.74 + 0.16 * (rung + i) / (len(self.sizes) - 1) for i in (0, 1))
             further = self._optimised(continued(alive), n_windows, f"{n_windows} windows", begin, end)
             arrived = {(c.start, c.kernel, c.held) for c in further}
@@ -337,56 +132,6 @@ class Search:
             alive, out = choose(self.problem, self._best_first(further), n_keep)
             self._end(out)
         return alive
-
-    def _end(self, candidates: list[Candidate]) -> None:
-        """Keep those that came furthest first."""
-        self._ended = candidates + self._ended
-
-    def _optimised(self, trials: Trials, n_windows: int, stage: str, begin: float, end: float) -> list[Candidate]:
-        """Local search for all trials on an equally spaced sample of windows, bandwidth by bandwidth."""
-        gap = TRIAL_GAP if self.options.halving else self.options.gap
-        total = sum(1 + len(trial.twins) for group in trials.values() for trial in group)
-        done: list[Candidate] = []
-        for group in self._steps(trials, n_windows, stage, gap):
-            done += group
-            self.report(begin + (end - begin) * len(done) / total)
-        return done
-
-    def _steps(self, trials: Trials, n_windows: int, stage: str, gap: float) -> Iterator[list[Candidate]]:
-        """Candidates of one bandwidth after the other.
-
-        A step in which a trial failed is not put in the journal: whoever goes on from there is to hear of it, too.
-        """
-        from joblib import Parallel, delayed
-
-        groups = [(f"{stage} {kernel}", kernel, some) for kernel, some in trials.items() if some]
-        before = {step: self.journal.found(step) for step, _, _ in groups}
-        chosen = equally_spaced(self.problem.data.n_windows, n_windows)
-        sample = replace(self.problem, everything=None)  # all that processes need: nothing else is sent to them
-        tasks = [
-            delayed(optimise_kernel)(sample, kernel, some, chosen, self.options.selection, gap)
-            for step, kernel, some in groups
-            if before[step] is None
-        ]
-        results: Iterator[tuple[list[Candidate], list[Failure]]] = iter(())
-        if tasks:
-            with deaf_workers():
-                results = Parallel(n_jobs=self.options.n_jobs, return_as="generator")(tasks)
-        for step, _, _ in groups:
-            known = before[step]
-            if known is None:
-                known, failed = next(results)
-                self._take(failed)
-                if not failed:
-                    self.journal.keep(step, known)
-            yield known
-
-    def _take(self, failed: list[Failure]) -> None:
-        """Remember failures, or raise the first where nobody wants to hear of them."""
-        if failed and self.failures is None:
-            raise failed[0].error
-        if self.failures is not None:
-            self.failures += failed
 
     def _polished(self, candidate: Candidate) -> Candidate:
         """Bring a candidate to full accuracy on all windows, if that is not in the journal."""

@@ -13,12 +13,12 @@ from dataclasses import replace
 
 from m3c_md.exceptions import SolverError
 from m3c_md.partitions.microstates import find_microstates
-from m3c_md.search.failures import Failure
+from m3c_md.search.failures import Failure, excused
 from m3c_md.search.metrics import LEARNED, POOLED, learned_metric, pooled_metric, with_new_metric
 from m3c_md.search.problem import Kernel, SearchProblem
 from m3c_md.search.selection import Candidate
 from m3c_md.search.steps import Judged, SearchOptions
-from m3c_md.search.trials import Start, Trial, Trials, first_trials, middle, stream, worth_teaching
+from m3c_md.search.trials import Start, Trial, Trials, first_trials, labels_of_start, middle, stream, worth_teaching
 
 Judge = Callable[[SearchProblem, Trials], Judged]
 
@@ -33,6 +33,8 @@ PLAIN_AT_ONCE = 2
 # those in the metric of all that was learned.
 MOST_TAUGHT = 3
 TAUGHT_AGAIN = 2
+# Bandwidths that are tried in a metric that was learned differ from that of the rule by this factor at most.
+FURTHEST = 2.1
 # A round that lowers the score by less than this factor is the last.
 WORTH_LEARNING = 0.97
 
@@ -93,8 +95,12 @@ def fresh_starts(
     kernels = [Kernel(bandwidth, POOLED) for bandwidth in middle(bandwidths)]
     # Labels that a user gave are the same in every metric.
     by_name = [start for start in starts if isinstance(start, str)]
+    named = []
+    for number, start in enumerate(by_name):
+        with excused(failures, None, start):
+            named.append((number, start, labels_of_start(inside, start, options.seed)))
     rarer = options.selection != "objective"
-    trials = first_trials(inside, kernels, by_name, n_windows, options.seed, failures, rarer=rarer)
+    trials = first_trials(inside, kernels, named, n_windows, options.seed, failures, rarer=rarer)
     return problem, {kernel: [_renamed(trial) for trial in some] for kernel, some in trials.items()}
 
 
@@ -103,7 +109,12 @@ def _renamed(trial: Trial) -> Trial:
     return replace(trial, start=f"{trial.start} ({LEARNED})", twins=twins)
 
 
+def is_near(bandwidth: float, other: float) -> bool:
+    """Whether a bandwidth is worth a try in a metric that was learned with another one: all have the same unit."""
+    return 1.0 / FURTHEST <= bandwidth / other <= FURTHEST
+
+
 def continued_in(candidate: Candidate, metric: str, bandwidths: Sequence[float]) -> Trials:
-    """Trials that begin from the labels of a candidate, in another metric, at all bandwidths."""
+    """Trials that begin from the labels of a candidate, in another metric, at some bandwidths."""
     trial = Trial(candidate.start, labels=candidate.optimum.labels, least_share=candidate.least_share)
     return {Kernel(bandwidth, metric): [trial] for bandwidth in bandwidths}

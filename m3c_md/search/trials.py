@@ -24,6 +24,7 @@ from m3c_md.search.selection import (
     NOTHING_LEARNED,
     Candidate,
     Standing,
+    clearly_above,
     in_doubt,
     more_metastable,
     ranked,
@@ -113,10 +114,19 @@ def stream(seed: int, *names: str | float) -> np.random.Generator:
     return np.random.default_rng([seed, *(crc32(str(name).encode()) for name in names)])
 
 
+def labels_of_start(problem: SearchProblem, start: Start, seed: int) -> list[IntArray]:
+    """Labels of all windows by a start that is the same for all kernels, one or several sets; else none."""
+    if not isinstance(start, str):
+        return [start]
+    if start in get_args(BandwidthStart):
+        return []
+    return shared_starts(start, problem, stream(seed, start))  # type: ignore[arg-type]
+
+
 def first_trials(
     problem: SearchProblem,
     kernels: Sequence[Kernel],
-    starts: Sequence[Start],
+    starts: Sequence[tuple[int, Start, list[IntArray]]],
     n_windows: int,
     seed: int,
     failures: list[Failure] | None,
@@ -126,6 +136,12 @@ def first_trials(
     """Start labels of every candidate on the first sample; ``rarer`` states than the balance allows may be among them.
 
     Single frames do not tell whether a rare state is metastable, so theirs are never rarer.
+
+    Parameters
+    ----------
+    starts : sequence of (int, str or array, list of arrays)
+        Their numbers, names (or the labels that a user gave), and labels of all windows where these are the same for
+        all kernels, see `labels_of_start`.
     """
     chosen = equally_spaced(problem.data.n_windows, n_windows)
     wide = np.union1d(chosen, equally_spaced(problem.data.n_windows, KINETIC_WINDOWS))
@@ -136,19 +152,12 @@ def first_trials(
         least = _least_share(labels, problem) if rarer else None
         _add(trials[kernel], Trial(name, labels=labels[places], least_share=least))
 
-    for number, start in enumerate(starts):
-        if isinstance(start, str) and start in get_args(BandwidthStart):
-            for kernel in kernels:
-                rng = stream(seed, start, *kernel)
-                with excused(failures, kernel.bandwidth, start):
-                    labels = bandwidth_start(start, problem, kernel, wide, rng)  # type: ignore[arg-type]
-                    add(kernel, start, labels, np.searchsorted(wide, chosen))
-            continue
-        name, shared = f"labels {number}", [] if isinstance(start, str) else [start]
-        if isinstance(start, str):
-            name = start
-            with excused(failures, None, start):
-                shared = shared_starts(start, problem, stream(seed, start))  # type: ignore[arg-type]
+    for number, start, shared in starts:
+        name = start if isinstance(start, str) else f"labels {number}"
+        for kernel in kernels if name in get_args(BandwidthStart) else ():
+            with excused(failures, kernel.bandwidth, name):
+                labels = bandwidth_start(name, problem, kernel, wide, stream(seed, name, *kernel))  # type: ignore[arg-type]
+                add(kernel, name, labels, np.searchsorted(wide, chosen))
         for place, labels in enumerate(shared):
             for kernel in kernels:
                 add(kernel, name if place == 0 else f"{name} {place + 1}", labels, chosen)
@@ -206,6 +215,25 @@ def _in_doubt(judged: Sequence[tuple[Trial, Candidate]]) -> set[int]:
     few = {id(c): int((c.populations * c.n_windows < FEWEST_WINDOWS).sum()) for _, c in judged}
     sure = max((c.sure for _, c in judged if not few[id(c)]), default=-np.inf)
     return in_doubt([c for _, c in judged]) | {id(c) for _, c in judged if few[id(c)] and c.sure - few[id(c)] <= sure}
+
+
+def agreed(
+    problem: SearchProblem, judged: Sequence[tuple[Trial, Candidate]], names: Sequence[str]
+) -> list[tuple[Trial, Candidate]]:
+    """Trials, best first, of the decomposition on which starts of all these names agree; none where they do not.
+
+    It must have the best score of all that are not in doubt, and no other decomposition may be clearly more metastable.
+    """
+    doubtful = _in_doubt(judged)
+    order = sorted(judged, key=lambda one: (id(one[1]) in doubtful, one[1].score))
+    if not order or not order[0][1].may_win(problem.settings, problem.n_windows):
+        return []
+    best = order[0][1]
+    together = [one for one in order if same_decomposition(one[1], best)]
+    others = [c for _, c in order if not any(c is one for _, one in together)]
+    starts = {name.split()[0] for trial, _ in together for name in (trial.start, *trial.twins)}
+    above = [c for c in others if c.may_win(problem.settings, problem.n_windows) and clearly_above(c, best)]
+    return together if starts >= set(names) and not above else []
 
 
 def _few_of_each_start(judged: Sequence[tuple[Trial, Candidate]]) -> list[tuple[Trial, Candidate]]:

@@ -1,0 +1,158 @@
+"""Exploration: all that a search tries on the first sample.
+
+Two kinds of starts know most: the slow coordinates of the features, and lumpings of fine cells. They are made first,
+with few kernels. Where both lead to the same decomposition, and no other looks better, that is where the search goes
+on. Where they do not, all starts meet all kernels, learn metrics, and new ones are made in what they have learned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from m3c_md.arrays import IntArray
+from m3c_md.search import learning
+from m3c_md.search.failures import excused
+from m3c_md.search.problem import FEW_COLUMNS, STANDARD, Kernel
+from m3c_md.search.runner import Runner
+from m3c_md.search.selection import Candidate
+from m3c_md.search.trials import (
+    MOST_SCOUTS,
+    MOST_SWEPT,
+    TRIALS_AT_ONCE,
+    Trials,
+    agreed,
+    first_trials,
+    labels_of_start,
+    scouting,
+    sweep,
+)
+
+# Beyond this number of states trials become fewer in proportion: each takes as much longer.
+MANY_STATES = 3
+# Starts that are made first. They know about time, each in its own way, so that it says something if they agree.
+KNOWING_STARTS = ("kinetic", "lumping")
+# Metrics in which they are judged first, and how many of those that there are: slow directions at a longer lag time
+# tell states from noise best where columns are many.
+KNOWING_METRICS = ("late", "kinetic", STANDARD)
+N_KNOWING_METRICS = 2
+
+
+class Exploration(Runner):
+    """The part of a search that looks at the first sample only."""
+
+    def _explored(self) -> list[Candidate]:
+        """Candidates on the first sample."""
+        self._labels: dict[int, list[IntArray]] = {}
+        self._first: Trials = {}
+        if not self.options.halving:
+            kernels = [Kernel(bandwidth, metric) for metric in self.problem.metrics for bandwidth in self.bandwidths]
+            self._first = self._trials(kernels, range(len(self.starts)))
+            return self._optimised(self._first, self.sizes[0][0], "all", 0.05, 0.7)
+        found, most_swept = self._of_starts_that_agree(), TRIALS_AT_ONCE
+        if not self._some_may_win(found):
+            found = found + self._of_all_starts()
+            most_swept = self._most_swept(found)
+        if not self._some_may_win(found):
+            return found
+        if len(scouting(self.bandwidths)) < len(self.bandwidths):
+            trials = sweep(self.problem, found, self.bandwidths)
+            found += self._judged_and_tried(trials, most_swept, "sweep", 0.5, 0.6)
+        return found + self._learned(found) if self.options.learn else found
+
+    def _trials(self, kernels: Sequence[Kernel], starts: Sequence[int]) -> Trials:
+        """First trials of some starts, by their numbers, with some kernels; labels are made once for all kernels."""
+        options = self.options
+        for number in starts:
+            start = self.starts[number]
+            if number not in self._labels:
+                with excused(self.failures, None, start if isinstance(start, str) else "labels"):
+                    self._labels[number] = labels_of_start(self.problem, start, options.seed)
+        named = [(number, self.starts[number], self._labels.get(number, [])) for number in starts]
+        rarer = options.selection != "objective"
+        return first_trials(self.problem, kernels, named, self.sizes[0][0], options.seed, self.failures, rarer=rarer)
+
+    def _scouting_kernels(self) -> list[Kernel]:
+        """Kernels with which starts are judged first: several bandwidths in scaled columns, one in other metrics."""
+        scouts = scouting(self.bandwidths)
+        return [
+            Kernel(bandwidth, metric)
+            for metric in self.problem.metrics
+            for bandwidth in (scouts if metric == STANDARD else scouts[-1:])
+        ]
+
+    def _of_starts_that_agree(self) -> list[Candidate]:
+        """Candidates of the starts that know most, if they lead to the same decomposition; none otherwise."""
+        numbers = [n for n, start in enumerate(self.starts) if isinstance(start, str) and start in KNOWING_STARTS]
+        if len(numbers) < len(KNOWING_STARTS):
+            return []
+        metrics = [m for m in KNOWING_METRICS if m in self.problem.metrics][:N_KNOWING_METRICS]
+        kernels = [Kernel(scouting(self.bandwidths)[-1], metric) for metric in metrics]
+        if not kernels:
+            return []
+        self._judged = self._by_least_squares(self._trials(kernels, numbers))
+        together = agreed(self.problem, self._judged, KNOWING_STARTS)
+        if not together:
+            return []
+        if self.options.learn and len(self.problem.scale) > FEW_COLUMNS:
+            self.problem, pupils = learning.taught(
+                self.problem, together[:1], 1, self.bandwidths, self.options, self._by_least_squares_in
+            )
+            together, self._judged = together + pupils, self._judged + pupils
+        return self._tried(together, TRIALS_AT_ONCE, "agreed", 0.05, 0.3)
+
+    def _of_all_starts(self) -> list[Candidate]:
+        """Candidates of all starts with all kernels of scouting, and in metrics that starts have learned."""
+        before, kernels = self._judged, self._scouting_kernels()
+        known = {c.kernel for _, c in before}
+        others = [n for n, start in enumerate(self.starts) if not (known and str(start) in KNOWING_STARTS)]
+        numbers = range(len(self.starts))
+        judged = self._by_least_squares(self._trials([k for k in kernels if k not in known], numbers))
+        judged += self._by_least_squares(self._trials([k for k in kernels if k in known], others))
+        self._judged = before + judged
+        if self.options.learn and len(self.problem.scale) > FEW_COLUMNS:
+            self._learn_by_least_squares()
+        return self._tried(self._judged, MOST_SCOUTS, "scouts", 0.05, 0.5)
+
+    def _learn_by_least_squares(self) -> None:
+        """Let starts learn metrics, make new starts in what they have learned, and let these learn, too."""
+        bandwidths, options, n_windows = self.bandwidths, self.options, self.sizes[0][0]
+        judge = self._by_least_squares_in
+        self.problem, pupils = learning.taught(
+            self.problem, self._judged, learning.MOST_TAUGHT, bandwidths, options, judge
+        )
+        self._judged += pupils
+        self.problem, trials = learning.fresh_starts(
+            self.problem, self._judged, self.starts, bandwidths, n_windows, options, self.failures
+        )
+        fresh = self._by_least_squares(trials)
+        self.problem, pupils = learning.taught(self.problem, fresh, learning.TAUGHT_AGAIN, bandwidths, options, judge)
+        self._judged += fresh + pupils
+
+    def _learned(self, found: list[Candidate]) -> list[Candidate]:
+        """Candidates in metrics learned from the best one, again and again while that helps, then in the plain one."""
+        more: list[Candidate] = []
+        best = self._best_first(found)[0]
+        for _ in range(learning.MOST_ROUNDS):
+            if not self._some_may_win([best]):
+                return more
+            with excused(self.failures, best.bandwidth, best.start):
+                self.problem, name = learning.with_learned(self.problem, best, self.options)
+                near = [b for b in self.bandwidths if learning.is_near(b, best.bandwidth)]
+                trials = learning.continued_in(best, name, near)
+                more += self._judged_and_tried(trials, learning.LEARNED_AT_ONCE, name, 0.6, 0.68)
+            before, best = best, self._best_first(found + more)[0]
+            if best.score > learning.WORTH_LEARNING * before.score:
+                break
+        if best.metric != STANDARD and STANDARD in self.problem.metrics:
+            plain = learning.continued_in(best, STANDARD, self.bandwidths)
+            more += self._judged_and_tried(plain, learning.PLAIN_AT_ONCE, "plain", 0.68, 0.7)
+        return more
+
+    def _most_swept(self, scouted: Sequence[Candidate]) -> int:
+        """Number of trials at the other bandwidths: the fewer, the more scouts have lost a state.
+
+        Fewer also where states are many and every trial is dear.
+        """
+        hope = sum(self._some_may_win([c]) for c in scouted) / len(scouted)
+        affordable = min(1.0, MANY_STATES / self.problem.settings.n_states)
+        return max(TRIALS_AT_ONCE, round(hope * affordable * MOST_SWEPT))
