@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 from metric import SHARED, append, code_head, metastability_found
-from metric_rivals import FAILURES, Frames, Labels, lumpings
+from metric_rivals import FAILURES, Frames, Labels, deeptime_cells, lumpings
 from metric_systems import langerin, many_states_module
 from soak_way import deeptimes_own
 
@@ -134,7 +134,11 @@ def m3c_row(system: System, seed: int) -> Row:
 
 
 def rival_row(system: System, seed: int) -> Row:
-    """The best settings of TICA + PCCA+ in hindsight, by accuracy or held-out Q, and what one setting costs."""
+    """The best settings of TICA + PCCA+ in hindsight, by accuracy or held-out Q, and what one setting costs.
+
+    Cells are found by scikit-learn's k-means on a part of the frames ("quick seconds"). What counts as the cost is
+    that of the same settings with deeptime's own k-means, which is what its users run.
+    """
     from deeptime.decomposition import TICA
 
     k, measure = system.n_states, "Q" if system.truth is None else "accuracy"
@@ -155,8 +159,14 @@ def rival_row(system: System, seed: int) -> Row:
                 other = some if test is train else [x[:, :n] for x in test]
                 for fit in lumpings(some, other, [k], settings, seed, time.process_time() - spent):
                     if fit.labels is not None:
-                        rows.append(judged(system, fit.labels) | {"seconds": round(fit.seconds, 3), **settings})
-    return max(rows, key=lambda row: row[measure]) if rows else {"error": "every setting failed", "seconds": np.nan}
+                        row = judged(system, fit.labels) | {"quick seconds": round(fit.seconds, 3), **settings}
+                        rows.append((row[measure], row, (some, spent)))
+    if not rows:
+        return {"error": "every setting failed", "seconds": np.nan}
+    _, best, (some, spent) = max(rows, key=lambda row: row[0])
+    began = time.process_time() - spent
+    (fit,) = lumpings(some, some, [k], {"cells": best["cells"]}, seed, began, deeptime_cells)
+    return best | {"seconds": round(fit.seconds, 3)}
 
 
 METHODS: dict[str, Callable[[System, int], Row]] = {"M3C": m3c_row, "TICA+PCCA+": rival_row}

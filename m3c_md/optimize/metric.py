@@ -193,3 +193,17 @@ def with_extent(metric: Metric, frames: FloatArray, scale: FloatArray) -> Metric
     if own == 0.0:
         return metric
     return Metric(metric.name, metric.matrix * (root_mean_square_distance(frames / scale) / own))
+
+
+def with_variance(metric: Metric, moments: LaggedMoments, scale: FloatArray) -> Metric:
+    """Return the metric in the unit of `with_extent`, from second moments: without a look at the frames."""
+    unit = moments.scale if metric.matrix.ndim == 1 else moments.scale[:, None]
+    scaled = metric.matrix * unit
+    if metric.matrix.ndim == 1:
+        own = float((scaled**2 * np.diag(moments.instantaneous)).sum())
+    else:
+        own = float((scaled * (moments.instantaneous @ scaled)).sum())
+    if own <= 0.0:
+        return metric
+    wanted = float(((moments.scale / scale) ** 2 * np.diag(moments.instantaneous)).sum())
+    return Metric(metric.name, metric.matrix * np.sqrt(wanted / own))

@@ -91,13 +91,15 @@ def _merge(counts: FloatArray, labels: IntArray, n_states: int) -> list[IntArray
     between = onehot.T @ (0.5 * (counts + counts.T)) @ onehot
     level = [np.arange(n_fine)]
     for _ in range(n_fine, n_states, -1):
-        merged = {
-            tuple(_in_order(np.where(finer == j, i, finer))): value
-            for finer in level
-            for value, i, j in _best_merges(between, finer)
-        }
-        best = sorted(merged, key=lambda coarser: -merged[coarser])[:MERGES_KEPT]
-        level = [np.array(coarser) for coarser in best]
+        merges = [(value, finer, i, j) for finer in level for value, i, j in _best_merges(between, finer)]
+        # The same states come about in several ways: as many as are kept are looked at, best first.
+        merged: dict[tuple[int, ...], IntArray] = {}
+        for _, finer, i, j in sorted(merges, key=lambda merge: -merge[0]):
+            coarser = _in_order(np.where(finer == j, i, finer))
+            merged.setdefault(tuple(coarser.tolist()), coarser)
+            if len(merged) == MERGES_KEPT:
+                break
+        level = list(merged.values())
     return [coarser[labels] for coarser in level]
 
 

@@ -19,6 +19,7 @@ from m3c_md.optimize.metric import (
     shared_metric,
     square_root,
     with_extent,
+    with_variance,
 )
 from m3c_md.search.problem import FEW_COLUMNS, SearchProblem
 from m3c_md.search.selection import Candidate
@@ -69,7 +70,14 @@ def with_new_metric(problem: SearchProblem, metric: Metric, kind: FeatureKind, s
     drawn = draw_fourier_map(metric.n_directions, first.n_features, stream(seed, "metric", metric.name), kind=kind)
     # The phases are those of all others: a model file holds them once.
     drawn = replace(drawn, phases=first.phases)
-    return problem.with_metric(with_extent(metric, problem.data.frames, problem.scale), drawn)
+    return problem.with_metric(in_unit_of(metric, problem), drawn)
+
+
+def in_unit_of(metric: Metric, problem: SearchProblem) -> Metric:
+    """Metric in a unit in which frames are as far apart as with scaled columns, so that bandwidths serve all."""
+    if problem.moments is None:
+        return with_extent(metric, problem.data.frames, problem.scale)
+    return with_variance(metric, problem.moments, problem.scale)
 
 
 def pooled_metric(problem: SearchProblem, names: Sequence[str]) -> Metric:
@@ -139,11 +147,12 @@ def exchange_relevance(problem: SearchProblem, candidate: Candidate) -> FloatArr
     weights = 1.0 / np.bincount(states, minlength=len(scores))[states]
     # Any partners will do, the same for all columns and fits.
     partners = np.random.default_rng(0).permutation(len(frames))
-    angles = (frames - feature_map.center) @ feature_map.frequencies + feature_map.phases
+    # Angles of single precision will do for shares, and their cosines cost a fifth.
+    angles = ((frames - feature_map.center) @ feature_map.frequencies + feature_map.phases).astype(np.float32)
     changes = np.zeros(frames.shape[1])
-    for column, frequencies in enumerate(feature_map.frequencies):
-        step = frames[partners, column] - frames[:, column]
-        moved = np.cos(angles + np.outer(step, frequencies)) * np.sqrt(2.0 / feature_map.n_features)
+    for column, frequencies in enumerate(feature_map.frequencies.astype(np.float32)):
+        step = (frames[partners, column] - frames[:, column]).astype(np.float32)
+        moved = np.cos(angles + np.outer(step, frequencies)) * np.float32(np.sqrt(2.0 / feature_map.n_features))
         change = rule.scores(moved) - scores
         changes[column] = float(((change - change.mean(axis=0)) ** 2).sum(axis=0) @ weights)
     # A rule that does not change with any column leaves none out.
