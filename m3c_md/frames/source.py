@@ -89,6 +89,10 @@ class Source(Protocol):
     def horizon(self) -> int:
         """Median number of lag times that a trajectory spans."""
 
+    @property
+    def reach(self) -> int:
+        """Frames from the first to the last slice of a window."""
+
     def parts(self, chosen: IntArray) -> IntArray:
         """Independent parts of the data that some windows, given by their numbers, belong to."""
 
@@ -335,4 +339,6 @@ def sample_windows(source: Source, chosen: IntArray) -> WindowSet:
         frames.append(part)
         windows.append(over + done)
         done += len(part)
-    return WindowSet(np.concatenate(frames), np.concatenate(windows, axis=1), source.horizon, source.parts(chosen))
+    clock = np.stack([chosen, source.first_frames(chosen)])
+    every, over_all = np.concatenate(frames), np.concatenate(windows, axis=1)
+    return WindowSet(every, over_all, source.horizon, source.parts(chosen), clock=clock, reach=source.reach)

@@ -36,6 +36,11 @@ class WindowSet:
         Independent part of the data that each window belongs to, see `independent_parts`.
     lengths : tuple of int
         Numbers of frames of the trajectories, in the order of the frames; empty if they are not known.
+    clock : (2, n_windows) array, optional
+        Number of every window, and of its first frame, among all those of the data that the windows are a sample of;
+        None if it is not known how they follow each other.
+    reach : int
+        Frames from the first to the last slice of a window.
     """
 
     frames: FloatArray
@@ -43,6 +48,29 @@ class WindowSet:
     horizon: int
     parts: IntArray
     lengths: tuple[int, ...] = ()
+    clock: IntArray | None = None
+    reach: int = 0
+
+    def later(self, n_reaches: int) -> tuple[IntArray, IntArray, int] | None:
+        """Pairs of frames of one trajectory that are about ``n_reaches`` times the reach of a window apart.
+
+        Returns the first and the second frame of the pairs, and how many frames they are apart in the median; None
+        where that is not known. A thin sample has no closer pairs than its windows are apart.
+        """
+        if self.clock is None or self.reach == 0 or self.n_windows < 2:
+            return None
+        numbers, first_frames = self.clock
+        spacing = max(1.0, float(np.median(np.diff(numbers))))
+        step = max(1, round((n_reaches - 1) * self.reach / spacing))
+        if step >= self.n_windows:
+            return None
+        apart = numbers[step:] - numbers[:-step]
+        # From one trajectory to the next there are more frames than windows.
+        inside = first_frames[step:] - first_frames[:-step] == apart
+        if not inside.any():
+            return None
+        first, last = self.windows[0, :-step][inside], self.windows[-1, step:][inside]
+        return first, last, int(np.median(apart[inside])) + self.reach
 
     @property
     def n_windows(self) -> int:
@@ -66,7 +94,9 @@ def windows_of_trajectories(trajectories: Sequence[FloatArray], lagtime: int, n_
     windows = np.stack([first + i * lagtime for i in range(n_slices)])
     horizon = lag_times_spanned([length if n else 0 for length, n in zip(lengths, counts, strict=True)], lagtime)
     parts = independent_parts(counts, np.arange(windows.shape[1]))
-    return WindowSet(np.concatenate(trajectories), windows, horizon, parts, tuple(lengths))
+    clock = np.stack([np.arange(windows.shape[1]), first])
+    reach = (n_slices - 1) * lagtime
+    return WindowSet(np.concatenate(trajectories), windows, horizon, parts, tuple(lengths), clock, reach)
 
 
 def lag_times_spanned(lengths: Sequence[int], lagtime: int) -> int:

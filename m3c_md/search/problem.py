@@ -54,6 +54,8 @@ CELL_DIRECTIONS = 10
 # few of them one as long as states. And the share of the windows that must reach so far.
 LATE = 20
 ENOUGH_LATE = 0.5
+# Pairs of a thin sample may be further apart, but by then states are forgotten, too.
+TOO_LATE = 5 * LATE
 
 
 class Kernel(NamedTuple):
@@ -196,16 +198,13 @@ def prepare_problem(
 
 def _late_moments(data: WindowSet, scale: FloatArray) -> LaggedMoments | None:
     """Second moments at a longer lag time, by which fast noise has gone; None where that leaves too few windows."""
-    if not data.lengths:
+    pairs = data.later(LATE)
+    if pairs is None:
         return None
-    first = data.windows[0]
-    last = first + LATE * int(data.windows[-1, 0] - first[0])
-    trajectory = np.repeat(np.arange(len(data.lengths)), data.lengths)
-    inside = last < len(trajectory)
-    inside[inside] = trajectory[last[inside]] == trajectory[first[inside]]
-    if inside.sum() < ENOUGH_LATE * len(first):
+    first, last, apart = pairs
+    if len(first) < ENOUGH_LATE * data.n_windows or apart > TOO_LATE * data.reach:
         return None
-    return lagged_moments(data.frames, first[inside], last[inside], scale)
+    return lagged_moments(data.frames, first, last, scale)
 
 
 def _slow_spaces(standard: Metric, moments: LaggedMoments, late: LaggedMoments | None) -> list[Metric]:
