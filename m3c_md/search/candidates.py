@@ -17,7 +17,7 @@ from m3c_md.search.exploration import Exploration
 from m3c_md.search.failures import all_failed, excused, failed_starts
 from m3c_md.search.fate import FateKind
 from m3c_md.search.metrics import LEARNED
-from m3c_md.search.rescue import TIGHTER_BALANCE, held_trials, outdone, tighter_trials
+from m3c_md.search.rescue import TIGHTER_BALANCE, completed_trials, held_trials, outdone, tighter_trials
 from m3c_md.search.rungs import STREAMED
 from m3c_md.search.selection import Candidate, choose, nothing_left, now_better, same_decomposition, unpolished
 from m3c_md.search.steps import polish_winner
@@ -44,12 +44,12 @@ class Search(Exploration):
         self.report(0.7)
         helped = False
         if self._in_need(found):
-            found, helped = found + self._rescued(), True
+            found, helped = found + self._rescued(found), True
         if not found:
             raise all_failed(self.failures)
         winner = self._finished(found)
         if winner is None and not helped:
-            winner = self._finished(self._rescued())
+            winner = self._finished(self._rescued(found))
         if winner is None:
             if any(c.fate.kind is FateKind.FAILED for c in self._ended):
                 raise all_failed(self.failures)
@@ -66,13 +66,15 @@ class Search(Exploration):
         best = self._best_first(found)[0]
         return not self._some_may_win([best]) or outdone(self.problem, best, self._judged)
 
-    def _rescued(self) -> list[Candidate]:
+    def _rescued(self, lost: Sequence[Candidate]) -> list[Candidate]:
         """Candidates on the first sample whose labels are held, or closer to balance where they cannot be."""
-        settings, n_windows = self.problem.settings, self.sizes[0][0]
+        settings, n_windows, seed = self.problem.settings, self.sizes[0][0], self.options.seed
         found: list[Candidate] = []
         self._judged = self._judged or self._by_least_squares(self._first)
         if len(self.problem.data.windows) > 1:  # single frames do not tell whether a start is metastable
-            found = self._optimised(held_trials(self.problem, self._judged), n_windows, "held", 0.7, 0.72)
+            found = self._optimised(held_trials(self.problem, self._judged), n_windows, "held", 0.7, 0.71)
+            completed = completed_trials(self.problem, [*lost, *(c for _, c in self._judged)], n_windows, seed)
+            found += self._optimised(completed, n_windows, "completed", 0.71, 0.72)
         for share in TIGHTER_BALANCE:
             if self._some_may_win(found):
                 break

@@ -104,8 +104,8 @@ class HeldLabels:
         return [replace(block, windows=block.windows[:1]) for block in blocks]
 
     def lifts_rare_states(self, selection: Selection) -> bool:
-        """Whether rare states count more where rules are fitted: no, they cannot be lost."""
-        return False
+        """Whether rare states count more where rules are fitted: labels cannot be lost, but frames of a state can."""
+        return selection != "objective"
 
     def wanted_gap(self, gap: float) -> float:
         """Gap to try for in a winner of which ``gap`` is asked: more accuracy would be of no use."""

@@ -2,21 +2,27 @@
 
 There may be fewer states than were asked for, or they overlap: leaving ϱ_l of the labels wrong, at a cost of 3ϱ_l, is
 then cheaper than keeping the states apart, and every local search ends with a state less. What is left is to keep the
-labels of a start as they are and to fit a rule to them. The objectives of such rules do not tell which start was right,
-their metastability does.
+labels of a start as they are and to fit a rule to them, or those of a search that has kept most of its states, with one
+of them split. The objectives of such rules do not tell which start was right, their metastability does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from m3c_md.frames.windows import equally_spaced
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.problem import SearchProblem
 from m3c_md.search.selection import LARGEST_ERROR, Candidate, Standing, same_decomposition
-from m3c_md.search.trials import Trial, Trials
+from m3c_md.search.splitting import completed_states
+from m3c_md.search.trials import FEWEST_WINDOWS, Trial, Trials, stream
 
 # Starts whose labels are held.
 N_HELD = 4
+# Candidates that have lost a state and are completed.
+N_COMPLETED = 2
 # Lower bounds on the labels, as shares of 1/κ, for where labels cannot be held.
 TIGHTER_BALANCE = (0.25, 0.5)
 
@@ -41,6 +47,28 @@ def held_trials(problem: SearchProblem, judged: Sequence[tuple[Trial, Candidate]
     for trial, candidate in kept:
         held = Trial(trial.start, labels=trial.labels, least_share=trial.least_share, held=True)
         trials.setdefault(candidate.kernel, []).append(held)
+    return trials
+
+
+def completed_trials(problem: SearchProblem, found: Sequence[Candidate], n_windows: int, seed: int) -> Trials:
+    """Trials that hold the states which the most metastable of some candidates have kept, completed by splits."""
+    chosen = equally_spaced(problem.data.n_windows, n_windows)
+    windows, n_states = problem.data.windows[:, chosen], problem.settings.n_states
+    fewest = max(FEWEST_WINDOWS, int(np.ceil(problem.settings.guard * n_windows)))
+    kept: list[Candidate] = []
+    trials: Trials = {}
+    for candidate in sorted((c for c in found if c.n_windows == n_windows), key=lambda c: -c.sure):
+        if len(kept) == N_COMPLETED or any(same_decomposition(candidate, other) for other in kept):
+            continue
+        kept.append(candidate)
+        slices = [problem.data.frames[frames] for frames in (windows[0], windows[-1])]
+        feature_map, metric = problem.feature_map(*candidate.kernel), problem.metrics[candidate.metric]
+        scores = np.stack([candidate.optimum.rule.scores(feature_map(x, np.float32)) for x in slices])
+        rng = stream(seed, "split", candidate.start)
+        labels = completed_states(metric(slices[0]), metric(slices[1]), scores, n_states, fewest, rng)
+        if labels is not None:
+            trial = Trial(f"{candidate.start} (split)", labels=labels, held=True)
+            trials.setdefault(candidate.kernel, []).append(trial)
     return trials
 
 

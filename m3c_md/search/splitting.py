@@ -1,0 +1,83 @@
+"""Splitting of states: what to start from where a decomposition has fewer states than were asked for.
+
+Where only some of the states that were asked for are there, a search ends with these and some empty ones. They are the
+best part of an answer: it is completed by splitting populated states where that costs the least metastability.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from m3c_md.arrays import FloatArray, IntArray
+from m3c_md.partitions.k_means import k_means
+from m3c_md.partitions.nearest import assign
+from m3c_md.search.support import metastability_of, part_transitions
+
+
+def completed_states(
+    first: FloatArray, last: FloatArray, scores: FloatArray, n_states: int, fewest: int, rng: np.random.Generator
+) -> IntArray | None:
+    """States of windows, each with at least ``fewest`` of them, made of those that a rule has left; None if impossible.
+
+    Windows of states that have fewer go to the next best state. Then populated states are split in two, those first
+    whose halves are the most metastable, until there are as many as asked for.
+
+    Parameters
+    ----------
+    first, last : (n_windows, n_directions) arrays
+        Coordinates of the first and the last frames of windows.
+    scores : (2, n_states, n_windows) array
+        Scores of these frames.
+    """
+    populated = np.flatnonzero(np.bincount(scores[0].argmax(axis=0), minlength=n_states) >= fewest)
+    if len(populated) == 0:
+        return None
+    states = scores[:, populated].argmax(axis=1)
+    if np.bincount(states[0], minlength=len(populated)).min() < fewest:
+        return None
+    for number in range(len(populated), n_states):
+        splits = [_split(first, last, states, state, number, fewest, rng) for state in range(number)]
+        possible = [split for split in splits if split is not None]
+        if not possible:
+            return None
+        states = max(possible, key=_metastability)
+    return np.asarray(states[0])
+
+
+def _metastability(states: IntArray) -> float:
+    weights, parts = np.ones(states.shape[1]), np.zeros(states.shape[1], dtype=np.intp)
+    return float(metastability_of(part_transitions(states, weights, parts, int(states.max()) + 1)[0]))
+
+
+def _split(
+    first: FloatArray,
+    last: FloatArray,
+    states: IntArray,
+    state: int,
+    new: int,
+    fewest: int,
+    rng: np.random.Generator,
+) -> IntArray | None:
+    """States of both slices with one of them split: around two means, or in the middle if a half would be too small."""
+    inside = states == state
+    points = first[inside[0]]
+    if len(points) < 2 * fewest or not np.ptp(points, axis=0).any():
+        return None
+    centers = k_means(points, 2, rng, n_restarts=3).centers
+    if np.bincount(assign(points, centers), minlength=2).min() < fewest:
+        centers = _middle_cut(points)
+    done = states.copy()
+    for row, (slice_points, own) in enumerate(zip((first, last), inside, strict=True)):
+        if own.any():
+            done[row, own] = np.where(assign(slice_points[own], centers) == 1, new, state)
+    smallest = np.bincount(done[0], minlength=new + 1)[[state, new]].min()
+    return done if smallest >= fewest else None
+
+
+def _middle_cut(points: FloatArray) -> FloatArray:
+    """Means of the two halves of points on either side of the median along the direction of their largest spread."""
+    centred = points - points.mean(axis=0)
+    axis = np.linalg.svd(centred, full_matrices=False)[2][0]
+    order = np.argsort(centred @ axis, kind="stable")
+    half = len(points) // 2
+    return np.stack([points[order[:half]].mean(axis=0), points[order[half:]].mean(axis=0)])
