@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from m3c_md.frames import windows as windows_module
+from m3c_md.frames.source import LocalSource, sample_windows
 from m3c_md.frames.windows import FeatureBlocks, WindowSet, equally_spaced, windows_of_pairs, windows_of_trajectories
 from m3c_md.matching import agreement
 from m3c_md.optimize.blocks import Rule
@@ -213,3 +214,31 @@ class TestFeatureBlocks:
         data = WindowSet(np.zeros((100, 1)), np.stack([np.arange(99), np.arange(1, 100)]), 99, np.zeros(99, int))
         (block,) = FeatureBlocks(data, draw_fourier_map(1, 4, np.random.default_rng(0)), np.ones(99))
         assert len(block.features) == 100
+
+
+class TestLater:
+    """Pairs of frames further apart than a window reaches, as slow directions are made of."""
+
+    def test_they_are_so_far_apart_and_of_one_trajectory(self):
+        trajectories = [np.arange(100.0)[:, None], 1000.0 + np.arange(60.0)[:, None], np.zeros((3, 1))]
+        data = windows_of_trajectories(trajectories, lagtime=2)
+        first, last, apart = data.later(10)
+        assert apart == 20
+        assert set((data.frames[last] - data.frames[first]).ravel()) == {20.0}
+        assert len(first) == (100 - 20) + (60 - 20)
+
+    def test_in_a_thin_sample_they_are_as_close_as_its_windows_are(self):
+        trajectories = [np.arange(5000.0)[:, None], np.arange(5000.0)[:, None]]
+        source = LocalSource(trajectories, 1, 2)
+        data = sample_windows(source, equally_spaced(source.n_windows, 100))
+        first, last, apart = data.later(20)
+        differences = (data.frames[last] - data.frames[first]).ravel()
+        assert np.median(differences) == apart
+        assert 100 <= apart <= 102
+        assert differences.min() > 0
+
+    def test_none_where_no_trajectory_is_as_long(self):
+        assert windows_of_trajectories([np.zeros((15, 1))] * 4, lagtime=1).later(20) is None
+
+    def test_none_for_pairs_of_unknown_origin(self):
+        assert windows_of_pairs(np.zeros((50, 1)), np.zeros((50, 1))).later(20) is None

@@ -174,6 +174,7 @@ class TestDegenerate:
 
     def test_error_names_state_share_and_remedy(self, trap_case, monkeypatch):
         monkeypatch.setattr(candidates_module, "held_trials", lambda *_: {})
+        monkeypatch.setattr(candidates_module, "completed_trials", lambda *_: {})
         monkeypatch.setattr(candidates_module, "tighter_trials", lambda *_: {})
         with pytest.raises(DegenerateSolutionError) as caught:
             run(trap_case[0], (16.0, 32.0), ("random",))

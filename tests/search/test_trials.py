@@ -18,8 +18,10 @@ from m3c_md.search.trials import (
     N_DECOMPOSITIONS,
     UNPROMISING,
     Trial,
+    agreed,
     continued,
     first_trials,
+    labels_of_start,
     promising,
     scouting,
     sweep,
@@ -51,13 +53,53 @@ def test_scouts_are_from_the_lower_and_middle_part():
     assert scouting(widths[:2]) == widths[:2]
 
 
+def made(problem, starts):
+    """Starts with their numbers and labels."""
+    return [(number, start, labels_of_start(problem, start, 0)) for number, start in enumerate(starts)]
+
+
+class TestAgreed:
+    """Two kinds of starts that lead to the same states are a reason not to try everything else."""
+
+    names = ("kinetic", "lumping")
+
+    def judged(self, *candidates):
+        return [(Trial(c.start, labels=c.optimum.labels), c) for c in candidates]
+
+    def starts(self, problem, *candidates):
+        return [c.start for _, c in agreed(problem, self.judged(*candidates), self.names)]
+
+    def test_the_best_two_of_different_kinds_are_the_same(self, problem):
+        given = [
+            candidate("lumping 2", 1.0, 0.3, 0),
+            candidate("kinetic", 1.0, 0.2, 0),
+            candidate("lumping", 1.0, 0.5, 1),
+        ]
+        assert self.starts(problem, *given) == ["kinetic", "lumping 2"]
+
+    def test_two_of_one_kind_say_nothing(self, problem):
+        assert self.starts(problem, candidate("lumping", 1.0, 0.2, 0), candidate("lumping 2", 2.0, 0.2, 0)) == []
+
+    def test_nor_where_something_else_is_better(self, problem):
+        pair = [candidate("kinetic", 1.0, 0.2, 0), candidate("lumping", 1.0, 0.3, 0)]
+        assert self.starts(problem, *pair, candidate("lumping 2", 1.0, 0.1, 1)) == []
+        steadier = candidate("lumping 2", 1.0, 0.4, 1, quality=2.95, error=0.001)
+        assert self.starts(problem, *pair, steadier) == []
+
+    def test_nor_where_they_have_lost_a_state(self, problem):
+        lost = [candidate(name, 1.0, 0.2, 0, populations=(0.5, 0.5, 0.0)) for name in self.names]
+        assert self.starts(problem, *lost) == []
+
+
 class TestFirstTrials:
     def starts(self, monkeypatch, **known):
         monkeypatch.setattr(trials_module, "shared_starts", lambda name, problem, rng: known[name])
 
     def test_several_labels_of_one_start_are_numbered_from_two(self, problem, monkeypatch):
         self.starts(monkeypatch, lumping=[labels_of(0), labels_of(1), labels_of(2)])
-        trials = first_trials(problem, kernels(1.0, 2.0), ("lumping", labels_of(3)), N_CANDIDATE_WINDOWS, 0, None)
+        trials = first_trials(
+            problem, kernels(1.0, 2.0), made(problem, ("lumping", labels_of(3))), N_CANDIDATE_WINDOWS, 0, None
+        )
         for group in trials.values():
             assert [trial.start for trial in group] == ["lumping", "lumping 2", "lumping 3", "labels 1"]
 
@@ -67,13 +109,13 @@ class TestFirstTrials:
         not_quite[:60] = (not_quite[:60] + 1) % 3
         self.starts(monkeypatch, kmeans=[labels_of(0)], pcca=[nearly], random=[not_quite])
         (group,) = first_trials(
-            problem, kernels(1.0), ("kmeans", "pcca", "random"), N_CANDIDATE_WINDOWS, 0, None
+            problem, kernels(1.0), made(problem, ("kmeans", "pcca", "random")), N_CANDIDATE_WINDOWS, 0, None
         ).values()
         assert [(trial.start, trial.twins) for trial in group] == [("kmeans", ("pcca",)), ("random", ())]
 
     def test_a_sample_has_the_labels_of_its_windows(self, problem, monkeypatch):
         self.starts(monkeypatch, kmeans=[labels_of(0)])
-        (group,) = first_trials(problem, kernels(1.0), ("kmeans",), 100, 0, None).values()
+        (group,) = first_trials(problem, kernels(1.0), made(problem, ("kmeans",)), 100, 0, None).values()
         (trial,) = group
         assert len(trial.labels) == 100
         np.testing.assert_array_equal(
@@ -146,9 +188,11 @@ class TestRarerStates:
             labels = np.zeros(N_CANDIDATE_WINDOWS, dtype=int)
             labels[: 200 + n_rare] = np.repeat([1, 2], [200, n_rare])
             large = replace(problem, settings=replace(problem.settings, balance=(0.01, 0.99)))
-            (group,) = first_trials(large, kernels(1.0), (labels,), N_CANDIDATE_WINDOWS, 0, None).values()
+            (group,) = first_trials(large, kernels(1.0), made(large, (labels,)), N_CANDIDATE_WINDOWS, 0, None).values()
             assert (group[0].least_share is not None) == loosened
-            (plain,) = first_trials(large, kernels(1.0), (labels,), N_CANDIDATE_WINDOWS, 0, None, rarer=False).values()
+            (plain,) = first_trials(
+                large, kernels(1.0), made(large, (labels,)), N_CANDIDATE_WINDOWS, 0, None, rarer=False
+            ).values()
             assert plain[0].least_share is None
 
     def test_but_no_rarer_than_a_few_windows_and_never_where_somebody_chose_the_bound(self, problem):
@@ -157,9 +201,9 @@ class TestRarerStates:
 
         def bound(lower):
             asked = replace(problem, settings=replace(problem.settings, balance=(lower, 0.99)))
-            return next(iter(first_trials(asked, kernels(1.0), (labels,), N_CANDIDATE_WINDOWS, 0, None).values()))[
-                0
-            ].least_share
+            return next(
+                iter(first_trials(asked, kernels(1.0), made(asked, (labels,)), N_CANDIDATE_WINDOWS, 0, None).values())
+            )[0].least_share
 
         assert bound(LARGEST_LOOSENED) == pytest.approx(FEWEST_WINDOWS / N_CANDIDATE_WINDOWS)
         assert bound(1.01 * LARGEST_LOOSENED) is None
