@@ -172,7 +172,7 @@ def _views(
     """Sample and all the data, with weights for the fit of a candidate."""
     settings = problem.settings.with_least_share(candidate.least_share)
     feature_map, rule = problem.feature_map(*candidate.kernel), candidate.optimum.rule
-    plain = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, np.float32)
+    plain = problem.features(candidate.kernel, chosen)
     bounds = class_bounds(len(chosen), settings.n_states, settings.balance)
     sample, lifted = plain, everything
     if selection != "objective":

@@ -20,14 +20,13 @@ from m3c_md.partitions.k_medoids import k_medoids
 from m3c_md.partitions.lumping import Lumping, best_lumpings, pcca_microstates
 from m3c_md.partitions.nearest import Clustering
 from m3c_md.search.problem import BandwidthStart, Kernel, SearchProblem, SharedStart, joined_slices
-from m3c_md.search.selection import SAME_DECOMPOSITION
+from m3c_md.search.selection import COMPARED_WINDOWS, SAME_DECOMPOSITION
 
 # Cap on a relaxed class, as a multiple of the fair share 1/κ: with the search's own ϱ_u = 0.99 the relation matrix is
 # nearly all ones and rounding amplifies the solver's noise.
 RELAXATION_CAP = 1.35
 # Different lumpings to start from: the most metastable one of a few hundred transitions is often not the right one.
 N_LUMPINGS = 6
-COMPARED_WINDOWS = 2000
 # Points in which k-means looks for a few centres.
 CLUSTERED_POINTS = 3000
 
@@ -89,9 +88,7 @@ def bandwidth_start(
         The paper's: with the random features and the search's own balance.
     """
     if name == "kinetic":
-        feature_map = problem.feature_map(*kernel)
-        blocks = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, np.float32)
-        return kinetic_labels(blocks, problem.settings.n_states, rng)
+        return kinetic_labels(problem.features(kernel, chosen), problem.settings.n_states, rng)
     coarse = problem.coarse
     assert coarse is not None, "prepare_problem coarse-grains whenever a relaxation start is asked for"
     return relaxation_labels(problem, coarse, kernel, literal=name == "relaxation-literal")[coarse.labels[chosen]]

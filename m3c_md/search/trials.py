@@ -22,6 +22,7 @@ from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.problem import STANDARD, BandwidthStart, Kernel, SearchProblem
 from m3c_md.search.selection import (
     NOTHING_LEARNED,
+    TINY_STATE,
     Candidate,
     Standing,
     clearly_above,
@@ -57,10 +58,9 @@ SAME_START = 0.98
 # Kinetics are estimated from at most this many windows: a small sample would miss the rare transitions.
 KINETIC_WINDOWS = 10_000
 # A start may hold a state rarer than the balance allows for: its labels are then bound to this share of what it has,
-# but to no fewer windows, or a smaller share of them, than these. Where somebody asked for states much larger than by
-# default, that is what they get.
+# but to no fewer windows than `TINY_STATE`, and to no smaller share of them than `RAREST`. Where somebody asked for
+# states much larger than by default, that is what they get.
 LOOSENED = 0.5
-FEWEST_WINDOWS = 10
 RAREST = 0.001
 LARGEST_LOOSENED = 0.02
 
@@ -170,7 +170,7 @@ def _least_share(labels: IntArray, problem: SearchProblem) -> float | None:
     smallest = float(np.bincount(labels, minlength=problem.settings.n_states).min()) / len(labels)
     if smallest >= lower or lower > LARGEST_LOOSENED:
         return None
-    return min(lower, max(LOOSENED * smallest, RAREST, FEWEST_WINDOWS / problem.n_windows))
+    return min(lower, max(LOOSENED * smallest, RAREST, TINY_STATE / problem.n_windows))
 
 
 def _add(trials: list[Trial], new: Trial) -> None:
@@ -212,7 +212,7 @@ def _in_doubt(judged: Sequence[tuple[Trial, Candidate]]) -> set[int]:
 
     The latter are in doubt where others have none and are as metastable without such states.
     """
-    few = {id(c): int((c.populations * c.n_windows < FEWEST_WINDOWS).sum()) for _, c in judged}
+    few = {id(c): c.n_tiny_states for _, c in judged}
     sure = max((c.sure for _, c in judged if not few[id(c)]), default=-np.inf)
     return in_doubt([c for _, c in judged]) | {id(c) for _, c in judged if few[id(c)] and c.sure - few[id(c)] <= sure}
 
