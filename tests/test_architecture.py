@@ -29,6 +29,7 @@ LEFT_OF: dict[str, set[str]] = {
     "inputs": {"exceptions"},
     "matching": {"exceptions"},
     "workers": set(),
+    "confidence": set(),
     "systems": {"exceptions", "inputs", "matching"},
     "features": {"exceptions", "disk", "inputs", "workers"},
     "data": {"exceptions", "disk", "features"},
@@ -37,8 +38,8 @@ LEFT_OF: dict[str, set[str]] = {
     "partitions": {"exceptions", "optimize", "frames"},
     "search": {"exceptions", "matching", "workers", "optimize", "frames", "partitions"},
     "clustering": {"exceptions", "disk", "inputs", "matching", "optimize", "frames", "partitions", "search"},
-    "plots": {"exceptions", "inputs", "matching", "clustering"},
-    "validation": {"exceptions", "disk", "inputs", "matching", "workers", "clustering", "plots"},
+    "plots": {"exceptions", "confidence", "inputs", "matching", "clustering"},
+    "validation": {"exceptions", "confidence", "disk", "inputs", "matching", "workers", "clustering", "plots"},
 }
 # The front doors see the whole house.
 FRONT_DOORS = {"__init__", "__main__", "cli"}
