@@ -14,8 +14,8 @@ import pytest
 from m3c_md import M3C, MMC
 from m3c_md.exceptions import InputError, ModelFileError
 from m3c_md.search import candidates as candidates_module
-from m3c_md.search import runner as runner_module
 from m3c_md.search import rungs as rungs_module
+from m3c_md.search import runner as runner_module
 from tests.conftest import Wells, hidden_markov_wells, quick
 
 
