@@ -299,6 +299,7 @@ class MarginEstimator(StateEstimator):
         check_metric(self.metric, timeless=self._lag() == 0)
         self._n_features(1, 1)
         bandwidths = self._bandwidths()
+        # Less is beyond double precision, and a tenth is no certificate any more.
         check_range("gap", self.gap, 1e-12, 0.1)
         check_random_state(self.random_state)
         check_jobs(self.n_jobs)

@@ -257,6 +257,7 @@ def column_scale(frames: FloatArray, scale: ColumnScale) -> FloatArray:
     if scale == "none":
         return np.ones(frames.shape[1])
     spread: FloatArray = frames.std(axis=0)
+    # What varies less than this is constant but for rounding.
     return np.where(spread > 1e-12 * spread.max(), spread, 1.0)
 
 

@@ -36,6 +36,10 @@ from m3c_md.search.starts import bandwidth_start, shared_starts
 Start = str | IntArray
 Trials = dict[Kernel, list["Trial"]]
 
+# How far up the grid of bandwidths scouts go, and where the one bandwidth lies at which a metric is tried first: wider
+# kernels tell neighbouring states apart less and less, and the sweep meets them anyway.
+LAST_SCOUT = 0.6
+BELOW_THE_MIDDLE = 0.45
 # Bandwidths at which all starts are tried, and decompositions that then meet the other bandwidths.
 N_SCOUTS = 2
 N_DECOMPOSITIONS = 3
@@ -100,13 +104,13 @@ def scouting(bandwidths: Sequence[float]) -> list[float]:
     """Some bandwidths from the lower and middle part of the grid, where solutions differ most."""
     if len(bandwidths) <= N_SCOUTS:
         return list(bandwidths)
-    places = np.linspace(1, 0.6 * (len(bandwidths) - 1), N_SCOUTS).round().astype(int)
+    places = np.linspace(1, LAST_SCOUT * (len(bandwidths) - 1), N_SCOUTS).round().astype(int)
     return [bandwidths[place] for place in sorted(set(places.tolist()))]
 
 
 def middle(bandwidths: Sequence[float]) -> list[float]:
     """One bandwidth from just below the middle of the grid, which serves most where the metric is a good one."""
-    return [bandwidths[int(0.45 * (len(bandwidths) - 1))]]
+    return [bandwidths[int(BELOW_THE_MIDDLE * (len(bandwidths) - 1))]]
 
 
 def stream(seed: int, *names: str | float) -> np.random.Generator:

@@ -29,6 +29,7 @@ from m3c_md.validation.transitions import Note, StateArray, longest_of, named, n
 if TYPE_CHECKING:
     import pandas as pd
 
+# Lag times by default: as many as a picture shows well, chosen after a look at so many, up to so many frames at least.
 _N_DEFAULT_LAGS = 10
 _N_SCOUTED_LAGS = 25
 _LEAST_DEFAULT_RANGE = 10
