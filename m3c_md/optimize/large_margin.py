@@ -38,7 +38,7 @@ SAMPLE_GAP = 1e-2
 # A width is narrowed as soon as the gap is no more than so many times the error that it makes: Newton steps within one
 # width converge fast at its end, and the last of them would be lost on a problem that is about to change.
 MOSTLY_SMOOTHING = 4.0
-# Share of a bracket, at either end, in which the secant of the line search may not end: the bracket would hardly shrink.
+# Share of a bracket, at either end, where the secant of the line search may not end: the bracket would hardly shrink.
 LEAST_CUT = 0.1
 # First ridge as a share of the largest diagonal entry: a hundred roundings of double precision.
 FIRST_RIDGE = 1e-14
