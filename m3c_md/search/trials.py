@@ -55,7 +55,7 @@ PLAIN_TRIALS = 2
 KERNELS_OF_A_START = 2
 # Trials that are optimised before it is asked whether all of them have lost a state.
 TRIALS_AT_ONCE = 4
-# A decomposition that scores worse than the best by more than this factor is not tried at other bandwidths (1.15 or 1.6:
+# A decomposition that scores worse than the best by more than this factor is not tried at other bandwidths (1.15, 1.6:
 # the same states of alanine dipeptide, deca-alanine and two simulated series).
 HOPELESS = 1.3
 # Start labels that agree on this share of the windows are one start, if they have the same states.
