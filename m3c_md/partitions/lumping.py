@@ -177,7 +177,7 @@ def flip_to_metastability(counts: FloatArray, labels: IntArray, n_states: int) -
         gain[(members[labels] <= 1) | (left_mass <= 0.0) | (visits == 0.0)] = -np.inf
         gain[cells, labels] = -np.inf
         cell, target = np.unravel_index(np.argmax(gain), gain.shape)
-        if not gain[cell, target] > 1e-12:
+        if not gain[cell, target] > 1e-12:  # smaller gains of Q, which is of the order of one, are rounding
             return labels
         source = labels[cell]
         inner[source] += own[cell] - 2.0 * to_state[cell, source]

@@ -10,6 +10,7 @@ import numpy as np
 from deeptime.util.validation import ChapmanKolmogorovTest
 
 from m3c_md.arrays import FloatArray
+from m3c_md.confidence import CONFIDENCE
 from m3c_md.exceptions import LagtimeWarning
 from m3c_md.inputs.settings import check_integer, check_positive, check_random_state, check_string
 from m3c_md.inputs.state_trajectories import as_state_trajectories
@@ -89,7 +90,7 @@ class ChapmanKolmogorov(ChapmanKolmogorovTest):  # type: ignore[misc]
         scatter = np.abs(np.array(self.predictions_samples) - np.array(self.estimates_samples) - deviation[:, None])
         # Resampled data may miss a state, whose entries are NaN.
         largest = np.where(np.isnan(scatter), 0.0, scatter).max(axis=(0, 2, 3))
-        return float(np.quantile(largest, 0.95)) + _ROUNDING
+        return float(np.quantile(largest, CONFIDENCE)) + _ROUNDING
 
     @property
     def passes(self) -> bool | None:

@@ -230,7 +230,7 @@ def compare(
     dtrajs = {name: model.transform(judges) for name, model in models.items()}
     timescales = _timescales(dtrajs, lags, n_states, time_step, time_unit, seed)
     by_split = _table_of_splits(fits, time_step, time_unit)
-    table, agreement = _table(by_split, fits, timescales, time_unit), _agreement(dtrajs)
+    table, agreement = _table(by_split, fits, timescales, time_unit), _rand_indices(dtrajs)
     times = (lagtime, time_step, time_unit)
     return Comparison(table, by_split, models, dtrajs, timescales, agreement, n_states, *times, messages)
 
@@ -356,7 +356,7 @@ def _table(
     return pd.DataFrame(rows).set_index("method").astype({"entered": "Int64"})
 
 
-def _agreement(dtrajs: dict[str, list[StateArray]]) -> pd.DataFrame:
+def _rand_indices(dtrajs: dict[str, list[StateArray]]) -> pd.DataFrame:
     import pandas as pd
     from sklearn.metrics import adjusted_rand_score
 

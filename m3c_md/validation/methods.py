@@ -135,13 +135,13 @@ def fit_and_judge(task: Task, lagtime: int) -> Fit:
         try:
             model: StateModel = own.fit_fetch(split.train)
             seconds = time.perf_counter() - began
-            return Fit(model, seconds, {name: judge(model, test, lagtime) for name, test in split.tests.items()})
+            return Fit(model, seconds, {name: judgement_on(model, test, lagtime) for name, test in split.tests.items()})
         except (InputError, DegenerateSolutionError, SolverError) as error:
             unknown = Judgement(np.nan, np.full(int(settings["n_states"]) - 1, np.nan))
             return Fit(None, time.perf_counter() - began, dict.fromkeys(split.tests, unknown), str(error))
 
 
-def judge(model: StateModel, test: Any, lagtime: int) -> Judgement:
+def judgement_on(model: StateModel, test: Any, lagtime: int) -> Judgement:
     """Q and implied timescales of test trajectories under a model."""
     dtrajs = model.transform(test)
     quality = metastability(dtrajs, lagtime, model.n_states)

@@ -11,6 +11,7 @@ from deeptime.util.callbacks import ProgressCallback
 from deeptime.util.validation import ImpliedTimescales as DeeptimeImpliedTimescales
 
 from m3c_md.arrays import FloatArray
+from m3c_md.confidence import confidence_band
 from m3c_md.exceptions import DisconnectedWarning, InputError, LagtimeWarning, TimescaleWarning
 from m3c_md.inputs.settings import (
     as_list,
@@ -28,6 +29,7 @@ from m3c_md.validation.transitions import Note, StateArray, longest_of, named, n
 if TYPE_CHECKING:
     import pandas as pd
 
+# Lag times by default: as many as a picture shows well, chosen after a look at so many, up to so many frames at least.
 _N_DEFAULT_LAGS = 10
 _N_SCOUTED_LAGS = 25
 _LEAST_DEFAULT_RANGE = 10
@@ -103,7 +105,7 @@ class ImpliedTimescales(DeeptimeImpliedTimescales):  # type: ignore[misc]
             name = f"t{process + 2}"
             columns[name] = self.dt * self.timescales_for_process(process)
             if self.has_samples:
-                low, high = _band(self.samples_for_process(process))
+                low, high = confidence_band(self.samples_for_process(process))
                 columns[f"{name} low"], columns[f"{name} high"] = self.dt * low, self.dt * high
         return pd.DataFrame(columns, index=pd.Index(self.dt * self.lagtimes, name=f"lag time ({self.unit})"))
 
@@ -279,14 +281,6 @@ def _sampled_timescales(estimates: Sequence[FlowSamples], lagtimes: Sequence[int
         if e.samples is not None
     ]
     return np.array(samples)
-
-
-def _band(samples: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Central 95 % of the samples (n_lagtimes, n_samples) that are not NaN, for each lag time."""
-    known = [row[~np.isnan(row)] for row in samples]
-    ends = [np.quantile(row, [0.025, 0.975], method="nearest") if len(row) else [np.nan, np.nan] for row in known]
-    low, high = np.array(ends).T
-    return low, high
 
 
 def _timescale_notes(
