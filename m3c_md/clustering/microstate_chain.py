@@ -216,7 +216,8 @@ def checked_stationary(transition: FloatArray, given: Any) -> FloatArray:
         raise InputError(f"stationary_distribution cannot be read ({error}); give one number a microstate") from error
     if weights.shape != (len(transition),):
         raise InputError(
-            f"stationary_distribution has shape {weights.shape}, but there are {len(transition)} microstates"
+            f"stationary_distribution has shape {weights.shape}; give one number for each of the {len(transition)} "
+            "microstates"
         )
     if not (np.isfinite(weights).all() and weights.min() >= -ROUNDING and weights.sum() > 0.0):
         raise InputError("stationary_distribution must hold finite numbers that are not negative, and not all zero")
@@ -279,13 +280,12 @@ def _reversible_msm(connected: TransitionCountModel) -> tuple[MarkovStateModel, 
 
 def _outside_message(outside: IntegerArray, counts: TransitionCountModel) -> str:
     share = as_dense(counts.count_matrix_full)[outside].sum() / max(float(counts.total_count), 1.0)
-    verb, they, have, exchange = (
-        ("lies", "it", "has", "exchanges") if len(outside) == 1 else ("lie", "they", "have", "exchange")
-    )
+    one = len(outside) == 1
     return (
-        f"{named_microstates(outside)} of {counts.n_states_full}, with {share:.2%} of the transitions, {verb} outside "
-        f"the largest connected set: {they} {have} no part in the states, and frames there get the state with which "
-        f"{they} {exchange} most; {REMEDY} to connect {'it' if they == 'it' else 'them'}"
+        f"{named_microstates(outside)} of {counts.n_states_full}, with {share:.2%} of the transitions, "
+        f"{'lies' if one else 'lie'} outside the largest connected set and had no part in the search for states; frames "
+        f"there get the state that {'it exchanges' if one else 'they exchange'} most with; {REMEDY} to connect "
+        f"{'it' if one else 'them'}"
     )
 
 
@@ -310,7 +310,7 @@ def _chain_of_trajectories(dtrajs: Any, lag: int) -> MicrostateChain:
     if n_all > MOST_MICROSTATES:
         raise InputError(
             f"dtrajs hold microstate {n_all - 1}, and matrices of more than {MOST_MICROSTATES} would fill the memory; "
-            "number the microstates from 0 without gaps, e.g. by numpy.unique(states, return_inverse=True), or use fewer"
+            "number microstates from 0 without gaps, e.g. by numpy.unique(states, return_inverse=True), or use fewer"
         )
     short = too_short(lengths, lag)
     notes: list[Note] = [(f"{short} and take no part in the states", ShortTrajectoryWarning)] if short else []
@@ -336,8 +336,8 @@ def _balanced(chain: MicrostateChain) -> MicrostateChain:
     if circular <= ROUNDING * 10:
         return chain
     message = (
-        f"the transition matrix is not reversible: {circular:.2%} of the equilibrium flow has no flow back; microstates "
-        "are lumped by the mean of both directions, which has the same Q for every lumping; estimate a reversible MSM "
+        f"the transition matrix is not reversible: {circular:.2%} of the equilibrium flow has no flow back; the "
+        "mean of both directions is lumped, which has the same Q for every lumping; estimate a reversible MSM "
         "(MaximumLikelihoodMSM(reversible=True)) if the data come from equilibrium"
     )
     return replace(chain, notes=[*chain.notes, (message, NonReversibleWarning)])

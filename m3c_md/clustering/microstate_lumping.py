@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from m3c_md.arrays import FloatArray, IntArray
-from m3c_md.clustering.lumped import UNKNOWN, LumpedModel, spread_states
+from m3c_md.clustering.lumped import UNKNOWN, IntegerArray, LumpedModel, spread_states
 from m3c_md.clustering.microstate_chain import NO_WEIGHT, MicrostateChain, as_chain, named_microstates
 from m3c_md.clustering.microstate_search import MicrostateLabels, states_of_chain
 from m3c_md.clustering.state_estimator import callers
@@ -81,7 +81,7 @@ def lump_microstates(
 
     See Also
     --------
-    StateModel.lump : microstates by a model that was fitted to the coordinates, which is the better where you have them.
+    StateModel.lump : microstates by a model that was fitted to coordinates; the better where you have these.
 
     Examples
     --------
@@ -137,11 +137,14 @@ def _lumped(chain: MicrostateChain, n_states: int, least: float) -> tuple[Lumped
 
 def _by_population(found: MicrostateLabels, flows: FloatArray, n_states: int) -> MicrostateLabels:
     """The same states in the order of falling population."""
-    order = falling(np.bincount(found.labels, weights=flows.sum(axis=1), minlength=n_states))
+    populations = np.eye(n_states)[found.labels].T @ flows.sum(axis=1)
+    order = falling(populations.round(12))  # equal ones stay as they are, whatever the last digit
     return MicrostateLabels(np.argsort(order)[found.labels], found.margins, found.held)
 
 
-def with_neighbours(states: IntArray, exchange: tuple[FloatArray, ...], n_states: int) -> tuple[IntArray, IntArray]:
+def with_neighbours(
+    states: IntegerArray, exchange: tuple[FloatArray, ...], n_states: int
+) -> tuple[IntegerArray, IntArray]:
     """States of all microstates: one without a state gets the one with which it exchanges most; and who is left over.
 
     Those with the largest exchange come first, so that a chain of outsiders is followed inwards.

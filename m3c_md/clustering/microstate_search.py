@@ -128,22 +128,21 @@ def states_of_class(flows: FloatArray, support: FloatArray, n_states: int, least
     best = lumped_metastability(flows, lumpings[0], n_states)
     rare = _is_rare(support, lumpings[0], n_states, least)
     points = kinetic_coordinates(flows, COORDINATES * n_states - 1)
+
+    def is_good(labels: IntArray) -> bool:
+        complete = len(np.unique(labels)) == n_states and _is_rare(support, labels, n_states, least) <= rare
+        return complete and lumped_metastability(flows, labels, n_states) >= best - LOSS
+
     ruled = []
-    for labels in lumpings[:MOST_RULES]:
-        if (
-            lumped_metastability(flows, labels, n_states) < best - LOSS
-            or _is_rare(support, labels, n_states, least) > rare
-        ):
-            continue
-        optimum = large_margin_states(flows, points, labels, n_states)
+    for start in filter(is_good, lumpings[:MOST_RULES]):
+        optimum = large_margin_states(flows, points, start, n_states)
         if optimum is None:
             continue
         scores = optimum.rule.scores(points)
-        states = scores.argmax(axis=0)
-        complete = len(np.unique(states)) == n_states and _is_rare(support, states, n_states, least) <= rare
-        if complete and lumped_metastability(flows, states, n_states) >= best - LOSS:
+        labels = scores.argmax(axis=0)
+        if is_good(labels):
             top = np.sort(scores, axis=0)
-            ruled.append((optimum.objective, MicrostateLabels(states, top[-1] - top[-2])))
+            ruled.append((optimum.objective, MicrostateLabels(labels, top[-1] - top[-2])))
     if not ruled:
         return MicrostateLabels(lumpings[0], unknown, held=True)
     return min(ruled, key=lambda pair: pair[0])[1]
