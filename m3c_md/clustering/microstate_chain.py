@@ -283,7 +283,7 @@ def _outside_message(outside: IntegerArray, counts: TransitionCountModel) -> str
     one = len(outside) == 1
     return (
         f"{named_microstates(outside)} of {counts.n_states_full}, with {share:.2%} of the transitions, "
-        f"{'lies' if one else 'lie'} outside the largest connected set and had no part in the search for states; frames "
+        f"{'lies' if one else 'lie'} outside the largest connected set and had no part in the search; frames "
         f"there get the state that {'it exchanges' if one else 'they exchange'} most with; {REMEDY} to connect "
         f"{'it' if one else 'them'}"
     )
