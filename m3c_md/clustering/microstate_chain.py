@@ -279,7 +279,8 @@ def _reversible_msm(connected: TransitionCountModel) -> tuple[MarkovStateModel, 
 
 
 def _outside_message(outside: IntegerArray, counts: TransitionCountModel) -> str:
-    share = as_dense(counts.count_matrix_full)[outside].sum() / max(float(counts.total_count), 1.0)
+    matrix = as_dense(counts.count_matrix_full)
+    share = matrix[outside].sum() / matrix.sum()
     one = len(outside) == 1
     return (
         f"{named_microstates(outside)} of {counts.n_states_full}, with {share:.2%} of the transitions, "

@@ -118,19 +118,16 @@ def _lumped(chain: MicrostateChain, n_states: int, least: float) -> tuple[Lumped
     found = _by_population(states_of_chain(flows, chain.support[weighted], n_states, least), flows, n_states)
     everything = spread_states(found.labels, chain.symbols[weighted], chain.n_all)
     everything, lost = with_neighbours(everything, chain.exchange, n_states)
-    # Transient microstates of a matrix have no weight, and go where their transitions go.
+    # Transient microstates of a matrix have no weight, and went where their transitions go.
+    alone = np.intersect1d(np.concatenate([chain.symbols, *chain.trajectories]), lost)
+    everything[alone] = 0
     states = everything[chain.symbols]
-    states = np.where(states == UNKNOWN, 0, states)
     model = LumpedModel(chain.transition, chain.stationary, states, n_states, all_states=everything)
     model.margins = np.full(len(states), np.nan)
     model.margins[weighted] = found.margins
     model.held = found.held
-    notes = [*chain.notes, *_rare_notes(model, chain, least)]
+    notes = [*chain.notes, *_alone_notes(alone), *_rare_notes(model, chain, least)]
     if chain.trajectories:
-        seen = np.unique(np.concatenate(chain.trajectories))
-        alone = np.intersect1d(seen, lost)
-        model.states[alone] = 0
-        notes += _alone_notes(alone)
         model._visits = visits_of([model.states[x] for x in chain.trajectories], n_states)
         notes += few_visits_notes(model._visits)
     return model, notes
@@ -194,7 +191,7 @@ def _rare_notes(model: LumpedModel, chain: MicrostateChain, least: float) -> lis
 
 def _alone_notes(alone: IntArray) -> list[Note]:
     message = (
-        f"{named_microstates(alone)} exchange with no other that has a state; frames there get state 0, the most "
-        "populated one: give trajectories that connect them, or drop these frames"
+        f"nothing connects {named_microstates(alone)} with a microstate that has a state; frames there get state 0, "
+        "the most populated: give trajectories that connect them, or drop these frames"
     )
     return [(message, DisconnectedWarning)] if len(alone) else []
