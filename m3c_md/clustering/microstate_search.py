@@ -7,6 +7,7 @@ eigenvalues; windows are the pairs (i, j) with weight π_i T_ij.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy.linalg import eigh
@@ -176,7 +177,7 @@ def kinetic_coordinates(flows: FloatArray, n_coordinates: int) -> FloatArray:
 def most_metastable(flows: FloatArray, support: FloatArray, n_states: int, least: float) -> IntArray:
     """Lumping with the largest Q that was found, without a state that is too rare if there is one.
 
-    The search begins from Perron clusters, from finer Perron clusters merged back, and from k-means in kinetic
+    The search begins from PCCA+ and its first guess, from finer such clusters merged back, and from k-means in kinetic
     coordinates; single flips then raise Q, and never take so much of a state that it becomes too rare.
 
     Examples
@@ -187,7 +188,8 @@ def most_metastable(flows: FloatArray, support: FloatArray, n_states: int, least
     """
     points = kinetic_coordinates(flows, n_states - 1)
     starts = [
-        _perron_clusters(flows, n_states),
+        _perron_clusters(flows, n_states, "inner_simplex"),
+        _perron_clusters(flows, n_states, "pcca"),
         *_merged_clusters(flows, support, n_states, least),
         k_means(points, n_states, np.random.default_rng(0), n_restarts=3).labels,
     ]
@@ -208,16 +210,16 @@ def _is_rare(support: FloatArray, labels: IntArray, n_states: int, least: float)
     return bool(np.bincount(labels, weights=support, minlength=n_states).min() < least)
 
 
-def _perron_clusters(flows: FloatArray, n_states: int) -> IntArray:
+def _perron_clusters(flows: FloatArray, n_states: int, method: Literal["inner_simplex", "pcca"]) -> IntArray:
     lazy = flows + np.diag(LAZINESS * flows.sum(axis=1))
-    return round_relation(lazy, n_states)
+    return round_relation(lazy, n_states, method=method)
 
 
 def _merged_clusters(flows: FloatArray, support: FloatArray, n_states: int, least: float) -> list[IntArray]:
     """Finer Perron clusters, too rare ones joined to their neighbours, merged back to ``n_states``."""
     for factor in FINER:
         n_fine = min(factor * n_states + EXTRA_STATES, len(flows))
-        fine = _without_rare(flows, support, _perron_clusters(flows, n_fine), n_states, least)
+        fine = _without_rare(flows, support, _perron_clusters(flows, n_fine, "inner_simplex"), n_states, least)
         common = np.bincount(fine, weights=support) >= least
         if common.all() or n_fine == len(flows):
             break
