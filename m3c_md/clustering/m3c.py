@@ -10,7 +10,8 @@ from deeptime.markov.msm import MarkovStateModel
 
 from m3c_md.clustering.margin_model import M3CModel
 from m3c_md.clustering.margin_search import PAPER_SETTINGS, MarginEstimator, sensitivity_of
-from m3c_md.clustering.microstate_lumping import LEAST_SHARE, lump_microstates
+from m3c_md.clustering.microstate_chain import has_lag
+from m3c_md.clustering.microstate_lumping import lump_microstates
 from m3c_md.clustering.training_data import LaggedPair, Note, short_notes, transition_pairs
 from m3c_md.exceptions import InputError
 from m3c_md.frames.source import LocalSource
@@ -197,17 +198,17 @@ class M3C(MarginEstimator):
         >>> M3C(n_states=2).fit_fetch(msm).assignments.tolist()
         [0, 0, 1]
         """
-        if not (check_flag("microstates", microstates) or isinstance(data, MarkovStateModel | TransitionCountModel)):
+        told = check_flag("microstates", microstates)
+        settings, _ = self._checked_settings(client, checkpoint)
+        if not (told or isinstance(data, MarkovStateModel | TransitionCountModel)):
             return super().fit(data, y, client=client, checkpoint=checkpoint)
-        settings, _ = self._checked_settings()
         if client is not None or checkpoint is not None:
             raise InputError("client and checkpoint are for coordinates; leave them out for microstates")
-        counted = isinstance(data, list | tuple) or getattr(data, "ndim", 2) == 1
-        # As rare a state as the search in coordinates would take with these settings.
-        least = min(LEAST_SHARE, 0.1 * settings.balance[0])
-        self._model = lump_microstates(
-            data, settings.n_states, lagtime=self._lag() if counted else None, least_share=least
-        )
+        # Models and matrices have a lag time of their own. The share is as small as that of the rarest states that the
+        # search in coordinates would take.
+        lag = None if has_lag(data) else self._lag()
+        share = 0.1 * settings.balance[0]
+        self._model = lump_microstates(data, settings.n_states, lagtime=lag, least_share=share)
         return self
 
     def _windows(self, data: Dataset | LaggedPair) -> tuple[WindowSet, list[Note]]:

@@ -94,9 +94,8 @@ def as_chain(microstates: Any, lagtime: Any = None, stationary_distribution: Any
     ([0.667, 0.333], [[0.6, 0.067], [0.067, 0.267]])
     """
     lag = None if lagtime is None else check_integer("lagtime", lagtime, 1)
-    is_model = isinstance(microstates, MarkovStateModel | TransitionCountModel)
-    is_matrix = not is_model and _is_matrix(microstates)
-    if lag is not None and (is_model or is_matrix):
+    is_matrix = _is_matrix(microstates)
+    if lag is not None and has_lag(microstates):
         raise InputError(f"lagtime={lag} is for microstate trajectories; models and matrices have one of their own")
     if stationary_distribution is not None and not is_matrix:
         raise InputError("stationary_distribution is for a transition matrix; models and trajectories have their own")
@@ -112,6 +111,11 @@ def as_chain(microstates: Any, lagtime: Any = None, stationary_distribution: Any
             "MaximumLikelihoodMSM(lagtime=1).fit_fetch(dtrajs), or the prior of a Bayesian one"
         )
     return _chain_of_trajectories(microstates, 1 if lag is None else lag)
+
+
+def has_lag(microstates: Any) -> bool:
+    """Whether these are no trajectories but a model or a matrix, which have a lag time of their own."""
+    return isinstance(microstates, MarkovStateModel | TransitionCountModel) or _is_matrix(microstates)
 
 
 def as_dense(matrix: Any) -> FloatArray:
