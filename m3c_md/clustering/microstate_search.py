@@ -24,15 +24,16 @@ from m3c_md.search.local_search import LocalOptimum, SearchSettings, local_searc
 # Finer states than asked for, in numbers of those, that are merged back; more of them where many are too rare.
 FINER = (2, 4, 8)
 EXTRA_STATES = 3
-# Kinetic coordinates, in numbers of states. With κ - 1 of them, as in PCCA+, the rule loses a state in one of ten
-# chains of 50 to 200 microstates that were estimated from 5,000 transitions; with twice as many in one of 40.
+# Kinetic coordinates, in numbers of states. With κ - 1 of them, as in PCCA+, the rule lost a state in 3 of 40 chains of
+# 50 to 200 microstates that were estimated from 5,000 transitions; with twice as many in 1 of 40.
 COORDINATES = 2
 # Q that the large-margin rule may have less than the most metastable lumping. Of 120 chains that were estimated from
 # 2,000 to 30,000 transitions, true Q was level where the rule cost no more than this, and 0.012 lower (standard error
 # 0.004) where it cost more than 0.005.
 LOSS = 0.002
-# Heaviest pairs of microstates that the rule is fitted to: 500 microstates have 125,000, with nine tenths of the weight
-# in these; all of them take ten times as long and change nothing where states are separate.
+# Heaviest pairs of microstates that the rule is fitted to. Dense chains of 500 have 125,000; the heaviest 5,000 had 70 to
+# 78 % of the weight, 20,000 had 87 to 93 %. All of them took 5 to 40 times as long, for the same states where these are
+# separate, and did not converge where they are not (three chains).
 MOST_PAIRS = 8_000
 REGULARIZATION = 3e-3
 GAP = 1e-2
