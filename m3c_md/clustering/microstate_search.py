@@ -31,9 +31,9 @@ COORDINATES = 2
 # 2,000 to 30,000 transitions, true Q was level where the rule cost no more than this, and 0.012 lower (standard error
 # 0.004) where it cost more than 0.005.
 LOSS = 0.002
-# Heaviest pairs of microstates that the rule is fitted to. Dense chains of 500 have 125,000; the heaviest 5,000 had 70 to
-# 78 % of the weight, 20,000 had 87 to 93 %. All of them took 5 to 40 times as long, for the same states where these are
-# separate, and did not converge where they are not (three chains).
+# Heaviest pairs of microstates that the rule is fitted to. Dense chains of 500 have 125,000; the heaviest 5,000 had 70
+# to 78 % of the weight, 20,000 had 87 to 93 %. All of them took 5 to 40 times as long, for the same states where these
+# are separate, and did not converge where they are not (three chains).
 MOST_PAIRS = 8_000
 REGULARIZATION = 3e-3
 GAP = 1e-2
