@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from m3c_md.clustering.k_medoids import KMedoids
     from m3c_md.clustering.m3c import M3C
     from m3c_md.clustering.margin_model import M3CModel
+    from m3c_md.clustering.microstate_lumping import lump_microstates
     from m3c_md.clustering.mmc import MMC
     from m3c_md.clustering.model_file import load_model
     from m3c_md.clustering.pcca_plus import PCCAPlus
@@ -30,6 +31,7 @@ __all__ = [
     "PCCAPlus",
     "compare",
     "load_model",
+    "lump_microstates",
     "relevance_by_dihedral",
     "relevance_by_residue",
     "scan_states",
@@ -44,6 +46,7 @@ _HOMES = {
     "PCCAPlus": "m3c_md.clustering.pcca_plus",
     "compare": "m3c_md.validation.comparison",
     "load_model": "m3c_md.clustering.model_file",
+    "lump_microstates": "m3c_md.clustering.microstate_lumping",
     "relevance_by_dihedral": "m3c_md.clustering.relevance",
     "relevance_by_residue": "m3c_md.clustering.relevance",
     "scan_states": "m3c_md.validation.scan",

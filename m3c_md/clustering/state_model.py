@@ -15,7 +15,7 @@ from m3c_md.clustering.archive import Contents, save_model
 from m3c_md.clustering.lumped import (
     LumpedModel,
     check_msm,
-    lump_microstates,
+    lump_by_states,
     n_microstates,
     states_of_microstates,
 )
@@ -195,7 +195,7 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
             states, purity = states_of_microstates(labels, dtrajs, self.n_states, n_microstates(msm))
         else:
             raise InputError("give lump either centers= of the microstates, or both trajs= and dtrajs=")
-        return lump_microstates(msm, states, self.n_states, purity=purity)
+        return lump_by_states(msm, states, self.n_states, purity=purity)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file without pickle, to be read by `load_model`; an existing file is replaced."""
