@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from m3c_md.clustering.margin_model import M3CModel
-    from m3c_md.validation.timescales import ImpliedTimescales
+    from m3c_md.markov.timescales import ImpliedTimescales
 
 MODEL, FEATURES = "model.m3c", "features.json"
 FIT_FILES = (

@@ -1,10 +1,10 @@
 """Validation: metastability, implied timescales, Chapman-Kolmogorov test, comparison of methods, number of states."""
 
-from m3c_md.validation.chapman_kolmogorov import ChapmanKolmogorov, chapman_kolmogorov
+from m3c_md.markov.chapman_kolmogorov import ChapmanKolmogorov, chapman_kolmogorov
+from m3c_md.markov.timescales import ImpliedTimescales, implied_timescales
+from m3c_md.markov.transitions import metastability, transition_counts, transition_matrix
 from m3c_md.validation.comparison import Comparison, compare
 from m3c_md.validation.scan import StateScan, scan_states
-from m3c_md.validation.timescales import ImpliedTimescales, implied_timescales
-from m3c_md.validation.transitions import metastability, transition_counts, transition_matrix
 
 __all__ = [
     "ChapmanKolmogorov",

@@ -15,7 +15,7 @@ from deeptime.util.validation import ChapmanKolmogorovTest, ck_test
 
 from m3c_md.exceptions import DisconnectedWarning, InputError, LagtimeWarning, M3CWarning, ShortTrajectoryWarning
 from m3c_md.validation import ChapmanKolmogorov, chapman_kolmogorov
-from tests.validation import BARRIER, THREE_STATES, lumped, markov_chain
+from tests.markov import BARRIER, THREE_STATES, lumped, markov_chain
 
 CHAIN = markov_chain(THREE_STATES, 5000, 0)
 MANY = [markov_chain(THREE_STATES, 500, seed) for seed in range(12)]

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from m3c_md.exceptions import InputError
-from m3c_md.validation.resampling import choose_confidence, flows_at_lagtimes, posterior_flows
-from m3c_md.validation.reversible import reversible_flows, transition_matrices
-from m3c_md.validation.transitions import counts_per_trajectory
-from tests.validation import THREE_STATES, markov_chain
+from m3c_md.markov.resampling import choose_confidence, flows_at_lagtimes, posterior_flows
+from m3c_md.markov.reversible import reversible_flows, transition_matrices
+from m3c_md.markov.transitions import counts_per_trajectory
+from tests.markov import THREE_STATES, markov_chain
 
 TEN = [markov_chain(THREE_STATES, 300, seed) for seed in range(10)]
 

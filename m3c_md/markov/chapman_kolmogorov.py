@@ -13,10 +13,10 @@ from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import LagtimeWarning
 from m3c_md.inputs.settings import check_integer, check_positive, check_random_state, check_string
 from m3c_md.inputs.state_trajectories import as_state_trajectories
-from m3c_md.validation.resampling import MOST_SAMPLES, FlowSamples, choose_confidence, flows_at_lagtimes
-from m3c_md.validation.reversible import transition_matrices
-from m3c_md.validation.timescales import disconnected_notes, usable_lagtimes
-from m3c_md.validation.transitions import Note, longest_of, named, number_of_states, short_trajectory_notes
+from m3c_md.markov.resampling import MOST_SAMPLES, FlowSamples, choose_confidence, flows_at_lagtimes
+from m3c_md.markov.reversible import transition_matrices
+from m3c_md.markov.timescales import disconnected_notes, usable_lagtimes
+from m3c_md.markov.transitions import Note, longest_of, named, number_of_states, short_trajectory_notes
 
 # Differences below this are rounding, not deviations.
 _ROUNDING = 1e-9

@@ -21,9 +21,9 @@ from m3c_md.inputs.settings import (
     check_string,
 )
 from m3c_md.inputs.state_trajectories import as_state_trajectories
-from m3c_md.validation.resampling import MOST_SAMPLES, FlowSamples, choose_confidence, flows_at_lagtimes
-from m3c_md.validation.reversible import relaxation_eigenvalues
-from m3c_md.validation.transitions import Note, StateArray, longest_of, named, number_of_states, short_trajectory_notes
+from m3c_md.markov.resampling import MOST_SAMPLES, FlowSamples, choose_confidence, flows_at_lagtimes
+from m3c_md.markov.reversible import relaxation_eigenvalues
+from m3c_md.markov.transitions import Note, StateArray, longest_of, named, number_of_states, short_trajectory_notes
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,8 +11,8 @@ from deeptime.markov.tools.estimation.dense.tmat_sampling.sampler_rev import Sam
 from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import InputError, SolverError, solving
 from m3c_md.inputs.settings import check_choice
-from m3c_md.validation.reversible import largest_connected_set, reversible_flows, transition_matrices
-from m3c_md.validation.transitions import StateArray, counts_per_trajectory
+from m3c_md.markov.reversible import largest_connected_set, reversible_flows, transition_matrices
+from m3c_md.markov.transitions import StateArray, counts_per_trajectory
 
 # 95 % bands of resampled trajectories are too narrow if there are few: on simulated chains they held the truth in 70 %
 # of cases with 3 trajectories, 80 to 88 % with 5, 85 to 95 % with 10, 90 to 96 % with 20.
