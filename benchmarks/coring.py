@@ -182,6 +182,7 @@ def draw(rows: list[dict[str, Any]]) -> None:
             axis.axhline(exact_reference(MODEL_I).relaxation_times(1)[0], color="black", ls="--", lw=1.0, label="exact")
         unit = SYSTEMS[system][2]
         axis.set(xscale="log", ylim=(0, None), title=system, xlabel=f"lag time / {unit}", ylabel=f"$t_2$ / {unit}")
+        axis.xaxis.set_minor_formatter("")
     for axis in axes.ravel()[len(shown) :]:
         axis.axis("off")
     axes.ravel()[0].legend(fontsize="small")
