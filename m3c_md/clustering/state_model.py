@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from deeptime.markov.msm import MarkovStateModel
 
+    from m3c_md.clustering.summary import StateSummary
     from m3c_md.markov.coring import CoredTrajectories
 
 
@@ -196,22 +197,11 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
         >>> int(np.abs(np.diff(plain)).sum()), int(np.abs(np.diff(cored.dtrajs)).sum())  # it changed its side 79 times
         (103, 75)
         """
-        from m3c_md.markov.coring import CoredTrajectories, choose_margin, core_states
+        from m3c_md.markov.coring import core_trajectories
 
         given = None if margin is None else check_range("margin", margin, 0.0, LARGEST_COORDINATE)
         dwell = check_integer("min_dwell", min_dwell, 1)
-        found = self._each(data, self._depths)
-        several = isinstance(found, list)
-        parts = [(x["state"], x["lead"]) for x in (found if several else [found])]
-        choice = None
-        if given is None:
-            states, leads = zip(*parts, strict=True)
-            choice = choose_margin(states, leads, self.n_states, dwell)
-            given = choice.margin
-        dtrajs, transition = map(list, zip(*(core_states(*part, given, dwell) for part in parts), strict=True))
-        if not several:
-            dtrajs, transition = dtrajs[0], transition[0]
-        return CoredTrajectories(dtrajs, transition, given, dwell, choice)
+        return core_trajectories(self._each(data, self._depths), self.n_states, given, dwell)
 
     def lump(self, msm: MarkovStateModel, *, centers: Any = None, trajs: Any = None, dtrajs: Any = None) -> LumpedModel:
         """Lump the microstates of a Markov state model by this model: the one line to change where PCCA+ stood.
@@ -255,6 +245,42 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
         else:
             raise InputError("give lump either centers= of the microstates, or both trajs= and dtrajs=")
         return lump_microstates(msm, states, self.n_states, purity=purity)
+
+    def summary(
+        self, data: Any, lagtime: int = 1, *, core: bool = True, names: Sequence[str] | None = None, **options: Any
+    ) -> StateSummary:
+        """Table for a paper: populations and life times of the states with their 95 % intervals, visits, frames.
+
+        Parameters
+        ----------
+        data : array or list of arrays
+            Trajectories.
+        lagtime : int
+            Of the Markov model that populations and life times come from, in frames.
+        core : bool
+            Whether states are those of `core`, whose life times do not suffer from recrossings at borders.
+        names : sequence of str, optional
+            What the states are called.
+        **options
+            Of `m3c_md.kinetics`: ``dt``, ``unit``, ``temperature``, ``confidence``, ``n_samples``, ``random_state``.
+
+        Returns
+        -------
+        StateSummary
+            With ``table`` (a DataFrame), ``to_markdown()`` and ``to_latex()``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from m3c_md import M3C
+        >>> x = np.repeat([-1.0, 1.0] * 20, 25)[:, None] + 0.3 * np.random.default_rng(0).normal(size=(1000, 1))
+        >>> summary = M3C(2, random_state=0).fit_fetch(x).summary(x, names=["left", "right"], random_state=0)
+        >>> summary.table["visits"].tolist()
+        [20, 20]
+        """
+        from m3c_md.clustering.summary import summarize
+
+        return summarize(self, data, lagtime, core=core, names=names, **options)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file without pickle, to be read by `load_model`; an existing file is replaced."""

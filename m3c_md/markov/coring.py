@@ -88,6 +88,36 @@ class CoredTrajectories:
         )
 
 
+def core_trajectories(depths: Any, n_states: int, margin: float | None, min_dwell: int) -> CoredTrajectories:
+    """Core trajectories, with a margin that is chosen by them if it is None.
+
+    Parameters
+    ----------
+    depths : array with fields "state" and "lead", or list of them
+        Of every frame; a list gives lists.
+    n_states : int
+    margin : float or None
+    min_dwell : int
+
+    Examples
+    --------
+    >>> depths = np.array([(0, 2.0), (1, 0.1), (0, 1.5)], dtype=[("state", int), ("lead", float)])
+    >>> core_trajectories(depths, 2, 1.0, 1).dtrajs
+    array([0, 0, 0], dtype=int32)
+    """
+    several = isinstance(depths, list)
+    parts = [(x["state"], x["lead"]) for x in (depths if several else [depths])]
+    choice = None
+    if margin is None:
+        choice = choose_margin([states for states, _ in parts], [leads for _, leads in parts], n_states, min_dwell)
+        margin = choice.margin
+    cored = [core_states(states, leads, margin, min_dwell) for states, leads in parts]
+    dtrajs, transition = [states for states, _ in cored], [way for _, way in cored]
+    if several:
+        return CoredTrajectories(dtrajs, transition, margin, min_dwell, choice)
+    return CoredTrajectories(dtrajs[0], transition[0], margin, min_dwell, choice)
+
+
 def core_states(
     states: NDArray[np.integer], leads: FloatArray, margin: float, min_dwell: int = 1
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:

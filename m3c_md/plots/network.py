@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import permutations
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike
 from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import InputError
 from m3c_md.inputs.settings import check_positive
-from m3c_md.plots.axes import single_axes
+from m3c_md.plots.axes import confidence_band, single_axes
 from m3c_md.plots.colors import state_color
 
 # Sizes relative to the circle that the states stand on: radius of a state with all the probability, and of the smallest
@@ -38,9 +39,9 @@ def plot_network(
 
     Parameters
     ----------
-    msm : deeptime MarkovStateModel
+    msm : deeptime MarkovStateModel or BayesianMSMPosterior
         Of the macrostates; readable up to about five of them. States outside its active set are not drawn, and the
-        others keep their number and colour.
+        others keep their number and colour. With a posterior, the 95 % intervals of its samples stand below the values.
     dt : float
         Time between frames in units.
     unit : str
@@ -63,12 +64,8 @@ def plot_network(
     >>> sorted(text.get_text() for text in ax.texts)
     ['0\n67%', '1\n33%', '10', '20']
     """
-    if not all(hasattr(msm, name) for name in ("mfpt", "stationary_distribution", "transition_matrix")):
-        raise InputError(
-            f"msm is a {type(msm).__name__}; give a deeptime MarkovStateModel of the macrostates "
-            "(of a Bayesian posterior, its prior)"
-        )
     step = check_positive("dt", dt)
+    msm, samples = _model_and_samples(msm)
     share, flux = _probabilities(msm)
     times = step * passage_times(msm)
     centres = ring_positions(times) if positions is None else _checked_positions(positions, len(share))
@@ -78,13 +75,41 @@ def plot_network(
     reach = radii.max() + 0.1 * size
     low, high = centres.min(axis=0) - reach, centres.max(axis=0) + reach
     axis = single_axes(ax, (6.0, 0.4 + 6.0 * min(2.0, (high[1] - low[1]) / (high[0] - low[0]))))
-    circles = _draw_states(axis, centres, radii, share, _state_names(msm, len(share)))
+    words = [f"{part:.0%}" for part in share]
+    if samples:
+        words = _with_range(words, [one.stationary_distribution for one in samples], "{:.0%}".format)
+    circles = _draw_states(axis, centres, radii, words, _state_names(msm, len(share)))
     axis.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xticks=(), yticks=(), aspect="equal")
     axis.spines[:].set_visible(False)
     power = common_power(times)
-    _draw_passages(axis, centres, circles, flux / max(flux.max(), np.finfo(float).tiny), times / 10.0**power)
-    axis.set_xlabel(f"arrows: mean first-passage times / {unit if power == 0 else f'($10^{{{power}}}$ {unit})'}")
+    texts = [format_time(value) for value in (times / 10.0**power).ravel()]
+    if samples:
+        drawn = [step / 10.0**power * passage_times(one).ravel() for one in samples]
+        texts = _with_range(texts, drawn, format_time)
+    strength = flux / max(flux.max(), np.finfo(float).tiny)
+    _draw_passages(axis, centres, circles, strength, np.array(texts, dtype=object).reshape(times.shape))
+    below = ", below: 95 % intervals" if samples else ""
+    axis.set_xlabel(f"arrows: mean first-passage times / {unit if power == 0 else f'($10^{{{power}}}$ {unit})'}{below}")
     return axis
+
+
+def _model_and_samples(msm: Any) -> tuple[Any, list[Any]]:
+    """Model and, of a Bayesian posterior, its samples."""
+    samples = list(msm.samples) if hasattr(msm, "prior") and hasattr(msm, "samples") else []
+    model = msm.prior if samples else msm
+    if not all(hasattr(model, name) for name in ("mfpt", "stationary_distribution", "transition_matrix")):
+        raise InputError(
+            f"msm is a {type(msm).__name__}; give a deeptime MarkovStateModel of the macrostates, or the posterior of "
+            "its BayesianMSM"
+        )
+    return model, samples
+
+
+def _with_range(words: list[str], samples: Sequence[FloatArray], write: Callable[[float], str]) -> list[str]:
+    """Words with the central 95 % of the samples below them; a range of one number is left out."""
+    low, high = confidence_band(np.array(samples).T)
+    ends = [(write(float(a)), write(float(b))) for a, b in zip(low, high, strict=True)]
+    return [w if a == b else f"{w}\n{a}–{b}" for w, (a, b) in zip(words, ends, strict=True)]
 
 
 def passage_times(msm: Any) -> FloatArray:
@@ -175,18 +200,20 @@ def _checked_positions(positions: ArrayLike, n: int) -> FloatArray:
     return centres
 
 
-def _draw_states(axis: Any, centres: FloatArray, radii: FloatArray, share: FloatArray, names: list[int]) -> list[Any]:
+def _draw_states(axis: Any, centres: FloatArray, radii: FloatArray, shares: list[str], names: list[int]) -> list[Any]:
     from matplotlib.colors import to_rgb
     from matplotlib.patches import Circle
 
     circles = []
-    for centre, radius, part, name in zip(centres, radii, share, names, strict=True):
+    for centre, radius, part, name in zip(centres, radii, shares, names, strict=True):
         color = state_color(name)
         circle = axis.add_patch(Circle(tuple(centre), radius, facecolor=color, edgecolor="black", lw=1.0, zorder=3))
         # Perceived brightness decides between black and white letters.
         dark = np.dot(to_rgb(color), (0.299, 0.587, 0.114)) < 0.5
         ink = "white" if dark else "black"
-        axis.text(*centre, f"{name}\n{part:.0%}", ha="center", va="center", color=ink, weight="bold", zorder=4)
+        points = None if part.count("\n") == 0 else LABEL_POINTS - 2.0
+        style = {"color": ink, "weight": "bold", "fontsize": points, "zorder": 4}
+        axis.text(*centre, f"{name}\n{part}", ha="center", va="center", **style)
         circles.append(circle)
     return circles
 
@@ -207,7 +234,7 @@ def _arrow_curve(centres: FloatArray, radii: FloatArray, i: int, j: int) -> tupl
     return bend, (1 - t) ** 2 * start + 2 * t * (1 - t) * control + t**2 * end
 
 
-def _draw_passages(axis: Any, centres: FloatArray, circles: list[Any], strength: FloatArray, times: FloatArray) -> None:
+def _draw_passages(axis: Any, centres: FloatArray, circles: list[Any], strength: FloatArray, times: Any) -> None:
     """Arrows between all pairs of states, with the times on them."""
     radii = np.array([circle.radius for circle in circles])
     pairs = [(i, j) for i in range(len(centres)) for j in range(len(centres)) if i != j]
@@ -218,9 +245,10 @@ def _draw_passages(axis: Any, centres: FloatArray, circles: list[Any], strength:
     for i, j in pairs:
         bend, curve = _arrow_curve(centres, radii, i, j)
         _draw_arrow(axis, centres[[i, j]], (circles[i], circles[j]), bend, strength[i, j])
-        text = format_time(times[i, j])
+        text = times[i, j]
+        lines = text.split("\n")
         # Letters are about 0.65 of their size wide; 1.6 of it is a line with some room around it.
-        extent = step * np.array([0.65 * len(text) + 0.5, 1.6])
+        extent = step * np.array([0.65 * max(map(len, lines)) + 0.5, 0.4 + 1.2 * len(lines)])
         place = _label_place(curve, 20 if bend == ACROSS_BEND else 42, extent, labels)
         labels.append(np.concatenate([place, extent]))
         axis.text(*place, text, ha="center", va="center", bbox=box, fontsize=points, zorder=2)
