@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from m3c_md.clustering.pcca_plus import PCCAPlus
     from m3c_md.clustering.relevance import relevance_by_dihedral, relevance_by_residue
     from m3c_md.features.featurizer import DihedralFeaturizer
+    from m3c_md.markov.kinetics import kinetics
     from m3c_md.validation.comparison import compare
     from m3c_md.validation.scan import scan_states
 
@@ -29,6 +30,7 @@ __all__ = [
     "M3CModel",
     "PCCAPlus",
     "compare",
+    "kinetics",
     "load_model",
     "relevance_by_dihedral",
     "relevance_by_residue",
@@ -43,6 +45,7 @@ _HOMES = {
     "MMC": "m3c_md.clustering.mmc",
     "PCCAPlus": "m3c_md.clustering.pcca_plus",
     "compare": "m3c_md.validation.comparison",
+    "kinetics": "m3c_md.markov.kinetics",
     "load_model": "m3c_md.clustering.model_file",
     "relevance_by_dihedral": "m3c_md.clustering.relevance",
     "relevance_by_residue": "m3c_md.clustering.relevance",

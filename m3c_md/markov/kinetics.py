@@ -41,10 +41,13 @@ class Kinetics:
     Attributes
     ----------
     states : pandas.DataFrame
-        One row per state: ``population``, ``life time`` and ``free energy`` above the most populated state, each with
-        the ends of its 95 % interval as ``... low`` and ``... high``.
+        One row per state: ``population``, ``life time`` and ``free energy`` above the first connected state (models
+        number their states by falling population), each with the ends of its 95 % interval as ``... low`` and
+        ``... high``.
     pairs : pandas.DataFrame
         One row per ordered pair of states (from, to): mean first-passage time ``mfpt`` and ``rate``, its reciprocal.
+    flows : (n_states, n_states) array
+        Equilibrium flows at the lag time: population of i times the probability of a transition from i to j.
     lagtime : int
         In frames.
     dt, unit : float, str
@@ -59,6 +62,7 @@ class Kinetics:
 
     states: pd.DataFrame
     pairs: pd.DataFrame
+    flows: FloatArray
     lagtime: int
     dt: float = 1.0
     unit: str = "frame"
@@ -200,9 +204,9 @@ def kinetics_of_flows(
     """
     import pandas as pd
 
-    largest = int(np.nansum(flows.estimate, axis=1).argmax())
-    estimates = _quantities(flows.estimate[None], lag * dt, energy[0], largest)
-    sampled = None if flows.samples is None else _quantities(flows.samples, lag * dt, energy[0], largest)
+    first = int(np.isnan(np.diagonal(flows.estimate)).argmin())
+    estimates = _quantities(flows.estimate[None], lag * dt, energy[0], first)
+    sampled = None if flows.samples is None else _quantities(flows.samples, lag * dt, energy[0], first)
     n = len(flows.estimate)
     states: dict[str, FloatArray] = {}
     pairs: dict[str, FloatArray] = {}
@@ -221,6 +225,7 @@ def kinetics_of_flows(
     return Kinetics(
         pd.DataFrame(states, index=pd.RangeIndex(n, name="state")),
         pd.DataFrame(pairs, index=names),
+        flows.estimate,
         lag,
         dt,
         unit,
@@ -264,10 +269,10 @@ def interval(
     return low, high
 
 
-def _quantities(flows: FloatArray, lag: float, kt: float, largest: int) -> dict[str, FloatArray]:
+def _quantities(flows: FloatArray, lag: float, kt: float, first: int) -> dict[str, FloatArray]:
     """All quantities of flows (n, k, k), in the unit of the lag time and of kT; NaN outside the connected set.
 
-    Free energies are those above the state with the number ``largest``.
+    Free energies are those above the state with the number ``first``.
     """
     matrices = transition_matrices(flows)
     populations = np.where(np.isnan(flows), 0.0, flows).sum(axis=-1)
@@ -278,7 +283,7 @@ def _quantities(flows: FloatArray, lag: float, kt: float, largest: int) -> dict[
         life[np.isnan(stay)] = np.nan
         passage = lag * passage_steps(matrices)
         rate = 1.0 / passage
-        free = -kt * np.log(populations / populations[:, [largest]])
+        free = -kt * np.log(populations / populations[:, [first]])
     return {"population": populations, "life time": life, "free energy": free, "mfpt": passage, "rate": rate}
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import permutations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import InputError
 from m3c_md.inputs.settings import check_positive
+from m3c_md.markov.kinetics import Kinetics
 from m3c_md.plots.axes import confidence_band, single_axes
 from m3c_md.plots.colors import state_color
 
@@ -39,9 +40,10 @@ def plot_network(
 
     Parameters
     ----------
-    msm : deeptime MarkovStateModel or BayesianMSMPosterior
+    msm : deeptime MarkovStateModel, BayesianMSMPosterior or Kinetics
         Of the macrostates; readable up to about five of them. States outside its active set are not drawn, and the
-        others keep their number and colour. With a posterior, the 95 % intervals of its samples stand below the values.
+        others keep their number and colour. With a posterior, or the result of `m3c_md.kinetics` (which has a unit of
+        its own), 95 % intervals stand below the values.
     dt : float
         Time between frames in units.
     unit : str
@@ -64,10 +66,8 @@ def plot_network(
     >>> sorted(text.get_text() for text in ax.texts)
     ['0\n67%', '1\n33%', '10', '20']
     """
-    step = check_positive("dt", dt)
-    msm, samples = _model_and_samples(msm)
-    share, flux = _probabilities(msm)
-    times = step * passage_times(msm)
+    network = _network(msm, check_positive("dt", dt), unit)
+    share, times = network.share, network.times
     centres = ring_positions(times) if positions is None else _checked_positions(positions, len(share))
     size = np.ptp(centres, axis=0).max() / 2.0 if len(share) > 1 else 1.0
     radii = size * np.maximum(SMALLEST_RADIUS, LARGEST_RADIUS * np.sqrt(share))
@@ -75,40 +75,76 @@ def plot_network(
     reach = radii.max() + 0.1 * size
     low, high = centres.min(axis=0) - reach, centres.max(axis=0) + reach
     axis = single_axes(ax, (6.0, 0.4 + 6.0 * min(2.0, (high[1] - low[1]) / (high[0] - low[0]))))
-    words = [f"{part:.0%}" for part in share]
-    if samples:
-        words = _with_range(words, [one.stationary_distribution for one in samples], "{:.0%}".format)
-    circles = _draw_states(axis, centres, radii, words, _state_names(msm, len(share)))
+    circles = _draw_states(axis, centres, radii, _words(share, network.share_band, "{:.0%}".format), network.names)
     axis.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xticks=(), yticks=(), aspect="equal")
     axis.spines[:].set_visible(False)
     power = common_power(times)
-    texts = [format_time(value) for value in (times / 10.0**power).ravel()]
-    if samples:
-        drawn = [step / 10.0**power * passage_times(one).ravel() for one in samples]
-        texts = _with_range(texts, drawn, format_time)
-    strength = flux / max(flux.max(), np.finfo(float).tiny)
-    _draw_passages(axis, centres, circles, strength, np.array(texts, dtype=object).reshape(times.shape))
-    below = ", below: 95 % intervals" if samples else ""
-    axis.set_xlabel(f"arrows: mean first-passage times / {unit if power == 0 else f'($10^{{{power}}}$ {unit})'}{below}")
+    time_band = None if network.time_band is None else network.time_band / 10.0**power
+    words = np.array(_words(times / 10.0**power, time_band, format_time), dtype=object)
+    strength = network.flux / max(network.flux.max(), np.finfo(float).tiny)
+    _draw_passages(axis, centres, circles, strength, words.reshape(times.shape))
+    below = "" if network.time_band is None else ", below: 95 % intervals"
+    per = network.unit if power == 0 else f"($10^{{{power}}}$ {network.unit})"
+    axis.set_xlabel(f"arrows: mean first-passage times / {per}{below}")
     return axis
 
 
-def _model_and_samples(msm: Any) -> tuple[Any, list[Any]]:
-    """Model and, of a Bayesian posterior, its samples."""
+class _Network(NamedTuple):
+    """What is drawn; bands are (2, ...) arrays of the ends of 95 % intervals, or None."""
+
+    share: FloatArray
+    flux: FloatArray
+    times: FloatArray
+    share_band: FloatArray | None
+    time_band: FloatArray | None
+    names: list[int]
+    unit: str
+
+
+def _network(msm: Any, dt: float, unit: str) -> _Network:
+    """Network of a Markov model, of a Bayesian posterior (its prior and its samples), or of kinetics."""
+    if isinstance(msm, Kinetics):
+        return _of_kinetics(msm)
     samples = list(msm.samples) if hasattr(msm, "prior") and hasattr(msm, "samples") else []
     model = msm.prior if samples else msm
     if not all(hasattr(model, name) for name in ("mfpt", "stationary_distribution", "transition_matrix")):
         raise InputError(
-            f"msm is a {type(msm).__name__}; give a deeptime MarkovStateModel of the macrostates, or the posterior of "
-            "its BayesianMSM"
+            f"msm is a {type(msm).__name__}; give a deeptime MarkovStateModel of the macrostates, the posterior of its "
+            "BayesianMSM, or the result of m3c_md.kinetics"
         )
-    return model, samples
+    share, flux = _probabilities(model)
+    shares = np.array([one.stationary_distribution for one in samples]) if samples else None
+    times = np.array([dt * passage_times(one) for one in samples]) if samples else None
+    names = _state_names(model, len(share))
+    return _Network(share, flux, dt * passage_times(model), _band(shares), _band(times), names, unit)
 
 
-def _with_range(words: list[str], samples: Sequence[FloatArray], write: Callable[[float], str]) -> list[str]:
-    """Words with the central 95 % of the samples below them; a range of one number is left out."""
-    low, high = confidence_band(np.array(samples).T)
-    ends = [(write(float(a)), write(float(b))) for a, b in zip(low, high, strict=True)]
+def _band(samples: FloatArray | None) -> FloatArray | None:
+    """Ends of the central 95 % of samples (n_samples, ...)."""
+    return None if samples is None else np.stack(confidence_band(np.moveaxis(samples, 0, -1)))
+
+
+def _of_kinetics(result: Kinetics) -> _Network:
+    """Network of kinetics, without the states that are not connected with the others."""
+    known = np.flatnonzero(result.states["population"].notna())
+    if len(known) == 0:
+        raise InputError("these kinetics have no connected states; give more or longer trajectories, or fewer states")
+    block = np.ix_(known, known)
+    flux = result.flows[block] * ~np.eye(len(known), dtype=bool)
+    share, times = result.states["population"].to_numpy()[known], result.matrix("mfpt")[block]
+    share_band = time_band = None
+    if result.confidence is not None:
+        share_band = np.stack([result.states[f"population {end}"].to_numpy()[known] for end in ("low", "high")])
+        time_band = np.stack([result.matrix(f"mfpt {end}")[block] for end in ("low", "high")])
+    return _Network(share, flux, times, share_band, time_band, known.tolist(), result.unit)
+
+
+def _words(values: FloatArray, band: FloatArray | None, write: Callable[[float], str]) -> list[str]:
+    """Values as they are written, with their intervals below; an interval of one number is left out."""
+    words = [write(float(value)) for value in values.ravel()]
+    if band is None:
+        return words
+    ends = [(write(float(a)), write(float(b))) for a, b in zip(band[0].ravel(), band[1].ravel(), strict=True)]
     return [w if a == b else f"{w}\n{a}–{b}" for w, (a, b) in zip(words, ends, strict=True)]
 
 
