@@ -283,7 +283,7 @@ def _quantities(flows: FloatArray, lag: float, kt: float, first: int) -> dict[st
         life[np.isnan(stay)] = np.nan
         passage = lag * passage_steps(matrices)
         rate = 1.0 / passage
-        free = -kt * np.log(populations / populations[:, [first]])
+        free = kt * np.log(populations[:, [first]] / populations)
     return {"population": populations, "life time": life, "free energy": free, "mfpt": passage, "rate": rate}
 
 

@@ -1,4 +1,4 @@
-"""Validation: kinetics with errors, metastability, implied timescales, Chapman-Kolmogorov test, comparison of methods, number of states."""
+"""Validation: metastability, timescales, Chapman-Kolmogorov test, kinetics, comparison of methods, number of states."""
 
 from m3c_md.markov.chapman_kolmogorov import ChapmanKolmogorov, chapman_kolmogorov
 from m3c_md.markov.kinetics import Kinetics, kinetics
