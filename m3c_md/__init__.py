@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from m3c_md.clustering.pcca_plus import PCCAPlus
     from m3c_md.clustering.relevance import relevance_by_dihedral, relevance_by_residue
     from m3c_md.features.featurizer import DihedralFeaturizer
+    from m3c_md.markov.kinetics import kinetics
     from m3c_md.validation.comparison import compare
     from m3c_md.validation.scan import scan_states
 
@@ -30,6 +31,7 @@ __all__ = [
     "M3CModel",
     "PCCAPlus",
     "compare",
+    "kinetics",
     "load_model",
     "lump_microstates",
     "relevance_by_dihedral",
@@ -45,6 +47,7 @@ _HOMES = {
     "MMC": "m3c_md.clustering.mmc",
     "PCCAPlus": "m3c_md.clustering.pcca_plus",
     "compare": "m3c_md.validation.comparison",
+    "kinetics": "m3c_md.markov.kinetics",
     "load_model": "m3c_md.clustering.model_file",
     "lump_microstates": "m3c_md.clustering.microstate_lumping",
     "relevance_by_dihedral": "m3c_md.clustering.relevance",

@@ -34,12 +34,13 @@ LEFT_OF: dict[str, set[str]] = {
     "features": {"exceptions", "disk", "inputs", "workers"},
     "data": {"exceptions", "disk", "features"},
     "optimize": {"exceptions"},
+    "markov": {"exceptions", "confidence", "inputs"},
     "frames": {"exceptions", "inputs", "optimize"},
     "partitions": {"exceptions", "optimize", "frames"},
     "search": {"exceptions", "matching", "workers", "optimize", "frames", "partitions"},
-    "clustering": {"exceptions", "disk", "inputs", "matching", "optimize", "frames", "partitions", "search"},
-    "plots": {"exceptions", "confidence", "inputs", "matching", "clustering"},
-    "validation": {"exceptions", "confidence", "disk", "inputs", "matching", "workers", "clustering", "plots"},
+    "clustering": {"exceptions", "disk", "inputs", "matching", "optimize", "markov", "frames", "partitions", "search"},
+    "plots": {"exceptions", "confidence", "inputs", "matching", "markov", "clustering"},
+    "validation": {"exceptions", "disk", "inputs", "matching", "workers", "markov", "clustering", "plots"},
 }
 # The front doors see the whole house.
 FRONT_DOORS = {"__init__", "__main__", "cli"}

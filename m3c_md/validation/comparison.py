@@ -31,11 +31,11 @@ from m3c_md.inputs.settings import (
     check_string,
 )
 from m3c_md.inputs.trajectories import check_names
+from m3c_md.markov.timescales import ImpliedTimescales, implied_timescales, usable_lagtimes
+from m3c_md.markov.transitions import Note
 from m3c_md.validation.kept_fits import KeptFits, fit_all
 from m3c_md.validation.methods import METHODS, Fit, Task, build_methods, least_entered
 from m3c_md.validation.splits import Split, check_disjoint, check_repeated, groups, hold_out, long_trajectories
-from m3c_md.validation.timescales import ImpliedTimescales, implied_timescales, usable_lagtimes
-from m3c_md.validation.transitions import Note
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,9 +19,9 @@ from m3c_md.clustering.state_estimator import StateEstimator
 from m3c_md.clustering.state_model import StateModel
 from m3c_md.exceptions import DegenerateSolutionError, InputError, M3CWarning, SolverError
 from m3c_md.inputs.settings import as_list, check_choice, check_integer
+from m3c_md.markov.timescales import implied_timescales
+from m3c_md.markov.transitions import metastability
 from m3c_md.validation.splits import Split
-from m3c_md.validation.timescales import implied_timescales
-from m3c_md.validation.transitions import metastability
 
 METHODS = ("m3c", "pcca+", "mmc", "k-medoids")
 

@@ -34,11 +34,11 @@ from m3c_md.inputs.settings import (
     check_random_state,
     check_string,
 )
+from m3c_md.markov.timescales import implied_timescales
+from m3c_md.markov.transitions import metastability
 from m3c_md.validation.kept_fits import KeptFits, fit_all
 from m3c_md.validation.methods import Fit, Task, least_entered
 from m3c_md.validation.splits import Split, long_trajectories
-from m3c_md.validation.timescales import implied_timescales
-from m3c_md.validation.transitions import metastability
 
 if TYPE_CHECKING:
     import pandas as pd
