@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from m3c_md.clustering.hidden_markov import HiddenMarkov
     from m3c_md.clustering.k_medoids import KMedoids
     from m3c_md.clustering.m3c import M3C
     from m3c_md.clustering.margin_model import M3CModel
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from m3c_md.clustering.model_file import load_model
     from m3c_md.clustering.pcca_plus import PCCAPlus
     from m3c_md.clustering.relevance import relevance_by_dihedral, relevance_by_residue
+    from m3c_md.clustering.tica_pcca_plus import TICAPCCAPlus
+    from m3c_md.clustering.vampnet import VAMPNet
     from m3c_md.features.featurizer import DihedralFeaturizer
     from m3c_md.validation.comparison import compare
     from m3c_md.validation.scan import scan_states
@@ -25,9 +28,12 @@ __all__ = [
     "M3C",
     "MMC",
     "DihedralFeaturizer",
+    "HiddenMarkov",
     "KMedoids",
     "M3CModel",
     "PCCAPlus",
+    "TICAPCCAPlus",
+    "VAMPNet",
     "compare",
     "load_model",
     "relevance_by_dihedral",
@@ -37,11 +43,14 @@ __all__ = [
 
 _HOMES = {
     "DihedralFeaturizer": "m3c_md.features.featurizer",
+    "HiddenMarkov": "m3c_md.clustering.hidden_markov",
     "KMedoids": "m3c_md.clustering.k_medoids",
     "M3C": "m3c_md.clustering.m3c",
     "M3CModel": "m3c_md.clustering.margin_model",
     "MMC": "m3c_md.clustering.mmc",
     "PCCAPlus": "m3c_md.clustering.pcca_plus",
+    "TICAPCCAPlus": "m3c_md.clustering.tica_pcca_plus",
+    "VAMPNet": "m3c_md.clustering.vampnet",
     "compare": "m3c_md.validation.comparison",
     "load_model": "m3c_md.clustering.model_file",
     "relevance_by_dihedral": "m3c_md.clustering.relevance",
