@@ -19,6 +19,10 @@ from m3c_md.clustering.training_data import LaggedPair, Note
 from m3c_md.exceptions import FewVisitsWarning, M3CWarning, ModelFileError, SolverError
 from m3c_md.inputs.dataset import Dataset
 from m3c_md.inputs.settings import check_integer
+from m3c_md.optimize.threads import ONE_BLAS_THREAD
+from m3c_md.partitions.k_means import k_means
+from m3c_md.partitions.microstates import MAX_POINTS, MAX_ROUNDS
+from m3c_md.partitions.nearest import at_most_distinct
 from m3c_md.search.problem import column_scale
 
 # Models whose states can be those of slow coordinates, as files name them.
@@ -85,6 +89,24 @@ def kinetic_map(data: Dataset | LaggedPair, lagtime: int) -> KineticMap:
     if not np.isfinite(matrix).all() or matrix.shape[1] == 0:
         raise SolverError(f"deeptime's TICA found no slow coordinate at lag time {lagtime}; use another lag time")
     return KineticMap(frames.mean(axis=0), np.ascontiguousarray(matrix, dtype=np.float64))
+
+
+def cells_of(trajectories: list[FloatArray], n_cells: int, *, scaled: bool) -> list[IntArray]:
+    """Cell of every frame of trajectories, at most ``n_cells`` of them by k-means; ``scaled``: of standardised columns.
+
+    Examples
+    --------
+    >>> [cells.tolist() for cells in cells_of([np.array([[0.0], [1.0]]), np.array([[1.1]])], 2, scaled=True)]
+    [[0, 1], [1]]
+    """
+    frames = np.concatenate(trajectories)
+    points = frames / column_scale(frames, "standard") if scaled else frames
+    with ONE_BLAS_THREAD:
+        wanted = at_most_distinct(points, n_cells)
+        # No choice of the user's depends on these cells, so they are always the same.
+        rng = np.random.default_rng(0)
+        found = k_means(points, wanted, rng, n_restarts=1, max_points=MAX_POINTS, max_iterations=MAX_ROUNDS, fewer=True)
+    return np.split(found.labels, np.cumsum([len(x) for x in trajectories])[:-1])
 
 
 class MappedModel(StateModel):
