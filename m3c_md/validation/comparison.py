@@ -57,8 +57,8 @@ class Comparison:
     table : DataFrame
         One row per method: the setting of its model; mean and spread (standard deviation) over the held-out parts of Q,
         of VAMP-2 and of the implied timescales at the lag time (in ``unit``); ratios of these timescales to those of a
-        Markov state model of microstates on the same part; Q in hindsight, of the setting that the held-out parts
-        themselves would have chosen; populations, the smallest of them, how often the trajectories of the fit entered
+        Markov state model of microstates on the same part; Q in hindsight, of the setting that each held-out
+        part itself would have chosen; populations, the smallest of them, how often the trajectories of the fit entered
         the state that they entered least; how many states (summed over parts) the held-out data never visit, which then
         add nothing to Q, and how many they visit and never leave; seconds to fit, on how many of the parts the method
         could be judged, warnings.

@@ -107,9 +107,9 @@ def table_of_methods(
 
 
 def _hindsight(settings: pd.DataFrame, method: str) -> float:
-    """Mean Q of the setting that the held-out parts themselves would have chosen; NaN if none was to choose."""
+    """Mean Q of the settings that each held-out part itself would have chosen; NaN if there was no choice."""
     own = settings[settings["method"] == method]
-    return float(own.groupby("setting")["Q"].mean().max()) if len(own) else np.nan
+    return float(own.groupby("held out")["Q"].max().mean()) if len(own) else np.nan
 
 
 def _warnings(own: pd.DataFrame, fit: Fit, timescales: ImpliedTimescales | None) -> str:
@@ -171,7 +171,7 @@ def _legend(table: pd.DataFrame, n_parts: int, with_settings: bool) -> list[str]
     chosen = "; ".join(f"{name} {setting}" for name, setting in table["setting"].items() if setting)
     words = [f"Settings: {chosen}."] if chosen else []
     if with_settings:
-        words.append("Settings are chosen on held-out training data; hindsight is the best Q of any of them.")
+        words.append("Settings are chosen on held-out training data; hindsight is what the test data would choose.")
     parts = f"{n_parts} held-out part{'s' if n_parts > 1 else ''}"
     words.append(
         f"Q: mean ± deviation over {parts}; t/micro: timescales over those of a micro-state MSM; smallest: "

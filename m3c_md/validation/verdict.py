@@ -37,7 +37,11 @@ class Difference(NamedTuple):
     def words(self) -> str:
         """How far behind, in words; "level" is said elsewhere."""
         by = "ahead" if self.mean < 0 else "behind"
-        return f"{by} by {short(abs(self.mean), self.half)}" + ("" if np.isnan(self.half) else f" ± {short(self.half)}")
+        if np.isnan(self.half):
+            return f"{by} by {short(abs(self.mean))}"
+        # One digit more where the first does not show that the interval ends before zero.
+        digit = self.half / 10.0 if abs(self.mean) < 2.0 * self.half else self.half
+        return f"{by} by {short(abs(self.mean), digit)} ± {short(self.half, digit)}"
 
 
 def paired_difference(leader: FloatArray, other: FloatArray) -> Difference:
@@ -98,7 +102,7 @@ def verdict(leader: str | None, differences: Mapping[str, Difference], labels: M
     leader, differences
         From `differences_to_leader`.
     labels : dict
-        What to call each method.
+        What to call each method, in the order in which equals are named.
 
     Examples
     --------
@@ -115,7 +119,7 @@ def verdict(leader: str | None, differences: Mapping[str, Difference], labels: M
         return _of_one_part(leader, judged, failed, labels)
     level = [name for name, gap in judged.items() if gap.level]
     behind = sorted((name for name in judged if name not in level), key=lambda name: judged[name].mean)
-    first = _listed([labels[name] for name in (leader, *level)])
+    first = _listed([label for name, label in labels.items() if name == leader or name in level])
     if level:
         first += " are level within errors"
     else:
@@ -129,7 +133,7 @@ def _of_one_part(
 ) -> str:
     """Verdict of a single held-out part, which has no errors."""
     level = [name for name, gap in judged.items() if abs(gap.mean) < 1e-12]
-    first = _listed([labels[name] for name in (leader, *level)])
+    first = _listed([label for name, label in labels.items() if name == leader or name in level])
     first += " have the same Q" if level else " has the largest Q"
     rest = sorted((name for name in judged if name not in level), key=lambda name: judged[name].mean)
     parts = [first, *(f"{labels[name]} is {judged[name].words()}" for name in rest)]
