@@ -118,7 +118,7 @@ def check_usable(name: str, estimator: Any) -> None:
 
 
 def _has_labels(estimator: Any) -> bool:
-    return any(callable(getattr(estimator, name, None)) for name in ("predict", "transform", "fetch_model"))
+    return any(callable(getattr(estimator, name, None)) for name in ("predict", "fetch_model"))
 
 
 def _seeded(estimator: Any, rng: np.random.Generator) -> Any:
@@ -132,11 +132,11 @@ def _seeded(estimator: Any, rng: np.random.Generator) -> Any:
 
 def _fitted(estimator: Any, trajectories: list[FloatArray]) -> Any:
     """What gives frames their labels, after the fit; whatever it raises is its failure, not ours."""
-    # A pipeline that ends with an estimator of deeptime's kind can transform, and not predict.
-    together = not hasattr(estimator, "fetch_model") and hasattr(estimator, "predict")
     try:
-        estimator.fit(np.concatenate(trajectories) if together else trajectories)
-        return estimator.fetch_model() if hasattr(estimator, "fetch_model") else estimator
+        if not hasattr(estimator, "fetch_model"):
+            return estimator.fit(np.concatenate(trajectories))
+        estimator.fit(trajectories)
+        return estimator.fetch_model()
     except Exception as error:
         raise SolverError(f"fit ended with {type(error).__name__}: {error!s:.200}") from error
 

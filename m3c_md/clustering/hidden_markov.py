@@ -6,9 +6,11 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
+from deeptime.markov import TransitionCountModel
 from deeptime.markov.hmm import HiddenMarkovModel as DeeptimeModel
 from deeptime.markov.hmm import MaximumLikelihoodHMM
 from deeptime.markov.hmm.init.discrete import metastable_from_msm
+from deeptime.markov.msm import MarkovStateModel
 
 from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.clustering.centers import ordered_states
@@ -128,7 +130,7 @@ def _expectation_maximisation(start: PCCAPlusModel, trajectories: list[FloatArra
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # deeptime warns of rounds that were not enough, which is no harm
         try:
-            guess = metastable_from_msm(start.msm, start.n_states)
+            guess = metastable_from_msm(_renumbered(start.msm), start.n_states)
             estimator = MaximumLikelihoodHMM(guess, lagtime=lagtime, stride=1, accuracy=LEAST_GAIN, maxit=MOST_ROUNDS)
             hidden: DeeptimeModel = estimator.fit_fetch(cells)
             finite = np.isfinite(hidden.metastable_memberships).all()
@@ -137,6 +139,18 @@ def _expectation_maximisation(start: PCCAPlusModel, trajectories: list[FloatArra
     if not finite:
         raise SolverError(f"deeptime's hidden Markov model has entries that are no numbers; {remedy}")
     return hidden
+
+
+def _renumbered(msm: MarkovStateModel) -> MarkovStateModel:
+    """The same chain with its cells numbered by themselves: deeptime counts those outside the connected set along."""
+    counts = TransitionCountModel(msm.count_model.count_matrix, counting_mode="sliding", lagtime=msm.lagtime)
+    return MarkovStateModel(
+        msm.transition_matrix,
+        stationary_distribution=msm.stationary_distribution,
+        reversible=True,
+        count_model=counts,
+        transition_matrix_tolerance=1e-6,  # as strict as deeptime's estimator
+    )
 
 
 def _model_of(hidden: DeeptimeModel, start: PCCAPlusModel, trajectories: list[FloatArray]) -> HiddenMarkovModel:

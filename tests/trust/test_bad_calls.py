@@ -258,7 +258,7 @@ STUDIES: list[Row] = [
         ]
     ],
     *rows(argument(compared, "n_states"), (301, HUGE), InputError, r"but there are only 300 frames; ask for fewer"),
-    *rows(argument(compared, "methods"), ((), None, 5), InputError, r"methods=VALUE must name at least one of m3c"),
+    *rows(argument(compared, "methods"), ((), 5), InputError, r"methods=VALUE must name at least one of m3c"),
     *rows(argument(compared, "methods"), (["pcca"], "tica"), InputError, r"is not known; choose one of 'm3c', 'pcca\+'"),
     *rows(argument(compared, "lagtimes"), ([0], [1.5], [-5]), InputError, r"lagtimes=.* must be a whole number of at"),
     *rows(argument(compared, "lagtimes"), ("12", b"x"), InputError, r"lagtimes=VALUE must be a number or several"),
