@@ -119,8 +119,8 @@ def _warnings(own: pd.DataFrame, fit: Fit, timescales: ImpliedTimescales | None)
     missed = own["never visited"]
     if missed.sum():
         said.append(
-            f"{missed.sum()} states add nothing to Q, because {(missed > 0).sum()} of {len(own)} held-out parts do not "
-            "visit them"
+            f"{_times(missed.sum())} a state adds nothing to Q, because {(missed > 0).sum()} of {len(own)} held-out "
+            "parts do not visit it"
         )
     if fit.trials and all(np.isnan(trial.inner.metastability) for trial in fit.trials.values()):
         said.append(
@@ -129,6 +129,10 @@ def _warnings(own: pd.DataFrame, fit: Fit, timescales: ImpliedTimescales | None)
     if fit.model is not None:
         said += fit.model.warnings
     return "; ".join([*said, *([] if timescales is None else timescales.warnings)])
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
 
 
 def terminal_lines(title: str, verdict: str, table: pd.DataFrame, n_parts: int) -> list[str]:

@@ -266,7 +266,7 @@ class TestSplits:
         row = found.table.loc["k-medoids"]
         assert (row["measured"], row["never visited"]) == ("3 of 3", 1)
         assert row["Q"] == pytest.approx(own["Q"].mean())
-        assert "1 states add nothing to Q, because 1 of 3 held-out parts do not visit them" in row["warnings"]
+        assert "once a state adds nothing to Q, because 1 of 3 held-out parts do not visit it" in row["warnings"]
         assert "  1+0" in str(found)
 
 
