@@ -32,10 +32,16 @@ from m3c_md.inputs.settings import (
 from m3c_md.inputs.trajectories import check_names
 from m3c_md.validation.contenders import Choices, Settings, Shape, build_methods, label_of
 from m3c_md.validation.kept_fits import KeptFits, fit_all
-from m3c_md.validation.measures import microstate_timescales
+from m3c_md.validation.measures import reference_timescales
 from m3c_md.validation.methods import Fit, Task
 from m3c_md.validation.splits import Split, check_disjoint, check_repeated, groups, hold_out, long_trajectories
-from m3c_md.validation.tables import table_of_methods, table_of_settings, table_of_splits, terminal_lines
+from m3c_md.validation.tables import (
+    agreement_of_methods,
+    table_of_methods,
+    table_of_settings,
+    table_of_splits,
+    terminal_lines,
+)
 from m3c_md.validation.timescales import ImpliedTimescales, implied_timescales, usable_lagtimes
 from m3c_md.validation.transitions import Note
 from m3c_md.validation.verdict import differences_to_leader, verdict
@@ -269,17 +275,13 @@ def compare(
     models = _models(fits)
     dtrajs = {name: model.transform(judges) for name, model in models.items()}
     timescales = _timescales(dtrajs, lags, n_states, time_step, time_unit, seed)
-    references = {
-        name: microstate_timescales(split.train, part, n_states - 1, lagtime)
-        for split in splits
-        for name, part in split.tests.items()
-    }
-    by_split, by_setting = table_of_splits(fits, references, time_step, time_unit), table_of_settings(fits)
+    by_split = table_of_splits(fits, reference_timescales(splits, n_states - 1, lagtime), time_step, time_unit)
+    by_setting = table_of_settings(fits)
     table = table_of_methods(by_split, by_setting, fits, timescales, time_unit)
     words, differences = _judged(by_split, table)
-    tables = (words, table, by_split, by_setting, differences)
-    times = (lagtime, time_step, time_unit)
-    return Comparison(*tables, models, dtrajs, timescales, _agreement(dtrajs), n_states, *times, messages)
+    results = (words, table, by_split, by_setting, differences, models, dtrajs, timescales)
+    given = (n_states, lagtime, time_step, time_unit)
+    return Comparison(*results, agreement_of_methods(dtrajs), *given, messages)
 
 
 def _shape(splits: list[Split]) -> Shape:
@@ -388,12 +390,3 @@ def _timescales(
             )
             lagtimes = timescales[name].lagtimes.tolist()
     return timescales
-
-
-def _agreement(dtrajs: dict[str, list[StateArray]]) -> pd.DataFrame:
-    import pandas as pd
-    from sklearn.metrics import adjusted_rand_score
-
-    labels = {name: np.concatenate(states) for name, states in dtrajs.items()}
-    values = [[adjusted_rand_score(a, b) for b in labels.values()] for a in labels.values()]
-    return pd.DataFrame(values, index=list(labels), columns=list(labels))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from m3c_md.clustering.kinetic_map import cells_of, kinetic_map
 from m3c_md.clustering.state_model import StateModel
 from m3c_md.exceptions import InputError, M3CWarning, SolverError
 from m3c_md.inputs.dataset import Dataset
+from m3c_md.validation.splits import Split
 from m3c_md.validation.timescales import implied_timescales
 from m3c_md.validation.transitions import transition_counts
 
@@ -19,6 +21,8 @@ from m3c_md.validation.transitions import transition_counts
 MOST_CELLS, FRAMES_PER_CELL = 100, 20
 # From so many columns on microstates are found in slow coordinates, because distances in all columns say little.
 MANY_COLUMNS = 9
+# Frames of which microstates are made: more change little, and might not fit into memory.
+MOST_FRAMES = 200_000
 
 
 class Judgement(NamedTuple):
@@ -91,12 +95,30 @@ def vamp2_of_counts(counts: FloatArray) -> float:
     return float(np.divide(counts**2, norm, out=np.zeros_like(counts), where=norm > 0.0).sum())
 
 
+def beginnings(data: Dataset, n_frames: int, lagtime: int) -> Dataset:
+    """Return the data, or the beginnings of their trajectories, with pairs in them, if they have more frames than that.
+
+    Examples
+    --------
+    >>> data = Dataset.of([np.zeros((n, 1)) for n in (2, 6, 8)])
+    >>> beginnings(data, 12, 1).lengths, beginnings(data, 20, 1) is data
+    ([2, 4, 4], True)
+    """
+    if data.n_frames <= n_frames:
+        return data
+    length = max(2 * lagtime, n_frames // len(data.lengths))
+    cuts = [[length] if n > length else [] for n in data.lengths]
+    firsts = np.cumsum([0, *(len(cut) + 1 for cut in cuts[:-1])])
+    return data.cut(cuts).chosen(firsts.tolist())
+
+
 def microstate_timescales(train: Dataset, test: Dataset, n_timescales: int, lagtime: int) -> FloatArray:
     """Implied timescales in frames of a Markov state model of microstates on test data: what states can hope to keep.
 
     Microstates (at most 100, of 20 frames or more in the mean) are cells of the test frames, in slow coordinates of the
     training data if there are nine columns or more. The model is that of the test data, so it is no truth: the fewer
-    the data, the longer its timescales are by chance. All methods are compared with the same.
+    the data, the longer its timescales are by chance. All methods are compared with the same. Of more than 200,000
+    frames it takes the beginnings of the trajectories.
 
     Parameters
     ----------
@@ -116,14 +138,16 @@ def microstate_timescales(train: Dataset, test: Dataset, n_timescales: int, lagt
     >>> microstate_timescales(Dataset.of(x), Dataset.of(x), 1, 1).round().tolist()
     [12.0]
     """
-    frames = test.arrays(reach=lagtime)
+    frames = beginnings(test, MOST_FRAMES, lagtime).arrays(reach=lagtime)
     n_cells = min(MOST_CELLS, sum(map(len, frames)) // FRAMES_PER_CELL)
     if n_cells <= n_timescales:
         return np.full(n_timescales, np.nan)
     try:
         many = test.n_columns >= MANY_COLUMNS
         if many:
-            coordinates = kinetic_map(train, lagtime).slowest(max(5, n_timescales + 1))
+            coordinates = kinetic_map(beginnings(train, MOST_FRAMES, lagtime), lagtime).slowest(
+                max(5, n_timescales + 1)
+            )
             frames = [coordinates(x) for x in frames]
         cells = cells_of(frames, n_cells, scaled=not many)
         with warnings.catch_warnings():
@@ -133,3 +157,12 @@ def microstate_timescales(train: Dataset, test: Dataset, n_timescales: int, lagt
         return np.full(n_timescales, np.nan)
     times = np.array([its.timescales_for_process(i)[0] for i in range(its.max_n_processes)])
     return np.concatenate([times, np.full(n_timescales - len(times), np.nan)])
+
+
+def reference_timescales(splits: Sequence[Split], n_timescales: int, lagtime: int) -> dict[str, FloatArray]:
+    """Timescales of microstates by held-out part, see `microstate_timescales`."""
+    return {
+        name: microstate_timescales(split.train, part, n_timescales, lagtime)
+        for split in splits
+        for name, part in split.tests.items()
+    }

@@ -7,6 +7,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from m3c_md.arrays import FloatArray
 from m3c_md.validation.measures import Judgement
@@ -104,6 +105,16 @@ def table_of_methods(
         row["warnings"] = _warnings(own, fit, timescales.get(name))
         rows.append(row)
     return pd.DataFrame(rows).set_index("method").astype({"entered": "Int64"})
+
+
+def agreement_of_methods(dtrajs: Mapping[str, Sequence[NDArray[np.int32]]]) -> pd.DataFrame:
+    """Adjusted Rand index of every two methods."""
+    import pandas as pd
+    from sklearn.metrics import adjusted_rand_score
+
+    labels = {name: np.concatenate(states) for name, states in dtrajs.items()}
+    values = [[adjusted_rand_score(a, b) for b in labels.values()] for a in labels.values()]
+    return pd.DataFrame(values, index=list(labels), columns=list(labels))
 
 
 def _hindsight(settings: pd.DataFrame, method: str) -> float:

@@ -287,7 +287,7 @@ STUDIES: list[Row] = [
         "compared every method fails",
         lambda at: compared(methods="pcca+", n_microstates=10**9),
         DegenerateSolutionError,
-        r"every method failed: PCCA\+ \(1000000000\): n_microstates=1000000000, but there are only 300 distinct frames",
+        r"every method failed: PCCA\+: n_microstates=1000000000, but there are only 300 distinct frames",
     ),
     ("compared one frame", lambda at: compared(trajs=X[:3], lagtime=2), InputError, r"no halves of more than lagtime=2 frames; give"),
     *rows(argument(scanned, "n_states"), ([],), InputError, r"n_states is empty; give the numbers of states to try"),
