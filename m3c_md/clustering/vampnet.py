@@ -93,8 +93,8 @@ class VAMPNet(StateEstimator):
         Lag time in frames.
     n_hidden : int, default=30
         Units in each of the two hidden layers.
-    n_epochs : int, default=30
-        Passes over the data, on all pairs of frames a lag time apart.
+    n_steps : int, default=1000
+        Steps of the optimisation, each on 1,000 pairs of frames a lag time apart that are drawn at random.
     learning_rate : float, default=3e-3
         Of Adam.
     random_state : None, int or numpy.random.Generator
@@ -112,7 +112,7 @@ class VAMPNet(StateEstimator):
         lagtime: int = 1,
         *,
         n_hidden: int = 30,
-        n_epochs: int = 30,
+        n_steps: int = 1_000,
         learning_rate: float = 3e-3,
         random_state: Any = None,
     ) -> None:
@@ -120,7 +120,7 @@ class VAMPNet(StateEstimator):
         self.n_states = n_states
         self.lagtime = lagtime
         self.n_hidden = n_hidden
-        self.n_epochs = n_epochs
+        self.n_steps = n_steps
         self.learning_rate = learning_rate
         self.random_state = random_state
 
@@ -130,7 +130,7 @@ class VAMPNet(StateEstimator):
         n_states = check_integer("n_states", self.n_states, 2)
         check_integer("lagtime", self.lagtime, 1)
         check_integer("n_hidden", self.n_hidden, 1)
-        check_integer("n_epochs", self.n_epochs, 1)
+        check_integer("n_steps", self.n_steps, 1)
         check_positive("learning_rate", self.learning_rate)
         seed = int(check_random_state(self.random_state).integers(2**31))
         missing = torch_is_missing()
@@ -164,11 +164,10 @@ class VAMPNet(StateEstimator):
             )
             trainer = DeeptimeVAMPNet(network, learning_rate=float(self.learning_rate), device="cpu", epsilon=RIDGE)
             first, second = (torch.from_numpy(np.ascontiguousarray(x)) for x in pairs)
-            batches = max(1, len(first) // BATCH)
             try:
-                for _ in range(int(self.n_epochs)):
-                    for some in torch.randperm(len(first)).chunk(batches):
-                        trainer.partial_fit((first[some], second[some]))
+                for _ in range(int(self.n_steps)):
+                    some = torch.randint(len(first), (min(BATCH, len(first)),))
+                    trainer.partial_fit((first[some], second[some]))
             except FOREIGN as error:
                 raise SolverError(f"deeptime's VAMPNet failed ({error!s:.200}); use fewer states") from error
             linear = [part for part in network if isinstance(part, torch.nn.Linear)]

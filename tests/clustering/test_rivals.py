@@ -183,7 +183,7 @@ class TestVAMPNet:
             VAMPNet(2).fit(hidden_markov_wells(100, 2).frames)
 
     def test_settings_are_refused_first(self) -> None:
-        for change in ({"n_states": 1}, {"lagtime": 0}, {"n_hidden": 0}, {"n_epochs": 0}, {"learning_rate": 0.0}):
+        for change in ({"n_states": 1}, {"lagtime": 0}, {"n_hidden": 0}, {"n_steps": 0}, {"learning_rate": 0.0}):
             (name,) = change
             with pytest.raises(InputError, match=f"{name}="):
                 VAMPNet(**{"n_states": 2, **change}).fit(np.zeros((5, 2)))
@@ -192,7 +192,7 @@ class TestVAMPNet:
         torch = pytest.importorskip("torch")
         wells = hidden_markov_wells(600, 3, seed=1)
         state = torch.random.get_rng_state()
-        estimator = VAMPNet(3, n_hidden=10, n_epochs=40, learning_rate=1e-2, random_state=0)
+        estimator = VAMPNet(3, n_hidden=10, n_steps=300, learning_rate=1e-2, random_state=0)
         model = estimator.fit_fetch(wells.frames)
         assert agreement(model.transform(wells.frames), wells.states) > 0.98
         assert (np.diff(model.populations) <= 0.0).all()
