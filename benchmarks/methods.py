@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from tqdm import tqdm
 
-from m3c_md import compare
+from m3c_md import PCCAPlus, compare
 from m3c_md.systems import MODEL_I, exact_reference, simulate
 
 
@@ -27,7 +27,10 @@ def main() -> None:
 
     trajs = simulate(MODEL_I, np.random.default_rng(options.seed))
     unit = {"dt": MODEL_I.interval, "unit": "time units"}
-    result = compare(trajs, MODEL_I.n_states, n_microstates=(10, 200), random_state=options.seed, progress=tqdm, **unit)
+    # Both numbers of micro states are shown, so they are handed in and not chosen among.
+    some = {f"PCCA+ ({n})": PCCAPlus(MODEL_I.n_states, n_microstates=n) for n in (10, 200)}
+    methods = ["m3c", some, "mmc", "k-medoids"]
+    result = compare(trajs, MODEL_I.n_states, methods=methods, random_state=options.seed, progress=tqdm, **unit)
     print(result)
     reference = exact_reference(MODEL_I)
     for name, model in result.models.items():

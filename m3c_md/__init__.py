@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from m3c_md.clustering.hidden_markov import HiddenMarkov
     from m3c_md.clustering.k_medoids import KMedoids
     from m3c_md.clustering.m3c import M3C
     from m3c_md.clustering.margin_model import M3CModel
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from m3c_md.clustering.model_file import load_model
     from m3c_md.clustering.pcca_plus import PCCAPlus
     from m3c_md.clustering.relevance import relevance_by_dihedral, relevance_by_residue
+    from m3c_md.clustering.tica_pcca_plus import TICAPCCAPlus
+    from m3c_md.clustering.vampnet import VAMPNet
     from m3c_md.features.featurizer import DihedralFeaturizer
     from m3c_md.markov.kinetics import kinetics
     from m3c_md.validation.comparison import compare
@@ -27,9 +30,12 @@ __all__ = [
     "M3C",
     "MMC",
     "DihedralFeaturizer",
+    "HiddenMarkov",
     "KMedoids",
     "M3CModel",
     "PCCAPlus",
+    "TICAPCCAPlus",
+    "VAMPNet",
     "compare",
     "kinetics",
     "load_model",
@@ -41,11 +47,14 @@ __all__ = [
 
 _HOMES = {
     "DihedralFeaturizer": "m3c_md.features.featurizer",
+    "HiddenMarkov": "m3c_md.clustering.hidden_markov",
     "KMedoids": "m3c_md.clustering.k_medoids",
     "M3C": "m3c_md.clustering.m3c",
     "M3CModel": "m3c_md.clustering.margin_model",
     "MMC": "m3c_md.clustering.mmc",
     "PCCAPlus": "m3c_md.clustering.pcca_plus",
+    "TICAPCCAPlus": "m3c_md.clustering.tica_pcca_plus",
+    "VAMPNet": "m3c_md.clustering.vampnet",
     "compare": "m3c_md.validation.comparison",
     "kinetics": "m3c_md.markov.kinetics",
     "load_model": "m3c_md.clustering.model_file",

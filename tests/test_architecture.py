@@ -45,7 +45,19 @@ LEFT_OF: dict[str, set[str]] = {
 # The front doors see the whole house.
 FRONT_DOORS = {"__init__", "__main__", "cli"}
 # Slow to import, or not installed everywhere: only inside functions.
-HEAVY = {"cvxpy", "ortools", "highspy", "scs", "clarabel", "matplotlib", "pandas", "dask", "distributed", "openmm"}
+HEAVY = {
+    "cvxpy",
+    "ortools",
+    "highspy",
+    "scs",
+    "clarabel",
+    "matplotlib",
+    "pandas",
+    "dask",
+    "distributed",
+    "openmm",
+    "torch",
+}
 
 
 def name_of(path: Path) -> str:

@@ -29,7 +29,7 @@ def test_the_example_runs_as_printed():
     # The last goes on where the first ended; two trajectories and the quick methods will do to see that it runs.
     names["trajs"] = names["trajs"][:2]
     exec(second.replace("n_states=3,", 'n_states=3, methods=("pcca+", "k-medoids"), n_jobs=1,'), names)
-    assert names["comparison"].table.index.tolist() == ["PCCA+ (10)", "k-medoids"]
+    assert names["comparison"].table.index.tolist() == ["PCCA+", "k-medoids"]
 
 
 def test_linked_files_exist():

@@ -16,7 +16,6 @@ from m3c_md.cli.report import (
     relevance_lines,
     report_text,
     state_lines,
-    table_lines,
     warn_of_methods,
 )
 from m3c_md.cli.structures import write_structures
@@ -100,6 +99,7 @@ def run_demo(options: argparse.Namespace, console: Console) -> int:
     console.result(
         {
             "command": "demo",
+            "verdict": comparison.verdict,
             "table": comparison.table.drop(columns="warnings").reset_index().to_dict("records"),
             "populations": model.populations,
             "gap": model.gap,
@@ -129,7 +129,7 @@ def _findings(comparison: Comparison, model: M3CModel, data: Trajectories) -> li
     ]
     lag = f"{comparison.lagtime * comparison.dt:g} {comparison.unit}"
     lines += [f"On the trajectories that were not fitted, at lag time {lag} (Q: metastability, at most {N_STATES}):"]
-    return [*lines, *table_lines(comparison.table.drop(columns="warnings"))]
+    return [*lines, *comparison.lines()[1:]]
 
 
 def _write(folder: OutputFolder, comparison: Comparison, model: M3CModel, data: Trajectories) -> None:

@@ -11,20 +11,21 @@ from m3c_md.cli.output import OutputFolder, add_checkpoint_option, add_output_op
 from m3c_md.cli.report import data_lines, draw_ramachandran, report_text, table_lines, warn_of_methods
 from m3c_md.cli.trajectories import Trajectories, add_data_options, load_trajectories, time_step, whole_number
 
-# As in m3c_md.validation.methods, which is slow to import.
-METHODS = ("m3c", "pcca+", "mmc", "k-medoids")
+# As in m3c_md.validation.contenders, which is slow to import.
+METHODS = ("m3c", "pcca+", "tica+pcca+", "hmm", "vampnet", "mmc", "k-medoids")
 COMPARE_FILES = (
-    *("table.csv", "splits.csv", "metastability.png", "implied_timescales.png"),
+    *("table.csv", "splits.csv", "settings.csv", "metastability.png", "implied_timescales.png"),
     *("ramachandran.png", "report.txt"),
 )
 SCAN_FILES = ("table.csv", "scan.png", "report.txt")
 
 COMPARE_EXAMPLES = """examples:
   m3c-md compare run*.xtc --top protein.pdb --n-states 3 --dt 20 --unit ps --out comparison
-  m3c-md compare run*.xtc --top protein.pdb --n-states 3 --methods m3c pcca+ --microstates 100 500 --out comparison
+  m3c-md compare run*.xtc --top protein.pdb --n-states 3 --methods m3c tica+pcca+ hmm --microstates 100 500 --out DIR
 
-DIR gets table.csv, splits.csv (every held-out trajectory), metastability.png, implied_timescales.png,
-ramachandran.png (for one phi and one psi) and report.txt."""
+The first line says who leads. Settings (microstates, components) are chosen on held-out training trajectories.
+DIR gets table.csv, splits.csv (every held-out trajectory), settings.csv (what was chosen among), metastability.png,
+implied_timescales.png, ramachandran.png (for one phi and one psi) and report.txt."""
 
 SCAN_EXAMPLES = """examples:
   m3c-md scan run*.xtc --top protein.pdb --states 2 3 4 5 6 --out scan
@@ -36,7 +37,7 @@ def add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     """Add the command to the parser."""
     parser = commands.add_parser(
         "compare",
-        help="M3C next to PCCA+, MMC and k-medoids on held-out trajectories",
+        help="M3C next to PCCA+, with TICA or without, and other methods on held-out trajectories",
         description="Fit several methods and judge each on trajectories that it has not seen.",
         epilog=COMPARE_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -47,9 +48,9 @@ def add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--methods",
         nargs="+",
         choices=METHODS,
-        default=list(METHODS),
         metavar="METHOD",
-        help=f"among {', '.join(METHODS)} (default: all)",
+        help=f"among {', '.join(METHODS)} (default: m3c, pcca+, mmc, k-medoids, from 9 columns on tica+pcca+ as well; "
+        "vampnet needs the extra 'deep')",
     )
     parser.add_argument(
         "--microstates",
@@ -57,7 +58,22 @@ def add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         type=whole_number(2),
         default=[50, 100, 200],
         metavar="N",
-        help="numbers of microstates of PCCA+ (default: 50 100 200)",
+        help="numbers of microstates to choose among (default: 50 100 200)",
+    )
+    parser.add_argument(
+        "--components",
+        nargs="+",
+        type=whole_number(1),
+        default=[2, 5, 10],
+        metavar="N",
+        help="numbers of TICA components to choose among (default: 2 5 10)",
+    )
+    parser.add_argument(
+        "--tica-lag",
+        nargs="+",
+        type=whole_number(1),
+        metavar="FRAMES",
+        help="lag times of TICA to choose among (default: that of --lag, and ten times as much)",
     )
     add_checkpoint_option(parser)
     add_output_options(parser)
@@ -95,9 +111,10 @@ def run_compare(options: argparse.Namespace, console: Console) -> int:
     began = time.perf_counter()
     with OutputFolder(options.out, COMPARE_FILES, force=options.force) as folder:
         from m3c_md import compare
-        from m3c_md.validation.methods import build_methods
+        from m3c_md.validation.contenders import Choices, Shape, build_methods
 
-        build_methods(options.methods, options.n_states, options.lag, options.microstates, n_frames=0)
+        choices = Choices(options.microstates, options.components, options.tica_lag)
+        build_methods(options.methods, options.n_states, options.lag, choices, Shape())
         data = _loaded(folder, options, console)
         comparison = compare(
             data.features,
@@ -105,6 +122,8 @@ def run_compare(options: argparse.Namespace, console: Console) -> int:
             methods=options.methods,
             lagtime=options.lag,
             n_microstates=options.microstates,
+            n_components=options.components,
+            tica_lagtime=options.tica_lag,
             dt=dt,
             unit=unit,
             random_state=options.seed,
@@ -118,9 +137,8 @@ def run_compare(options: argparse.Namespace, console: Console) -> int:
         _use_files()
         folder.table("table.csv", comparison.table)
         folder.table("splits.csv", comparison.splits.set_index("method"))
-        table = comparison.table.drop(columns="warnings")
-        body = [f"{options.n_states} states at lag time {options.lag * dt:g} {unit}, on held-out trajectories:"]
-        body += table_lines(table)
+        folder.table("settings.csv", comparison.settings.set_index("method"))
+        body = comparison.lines()
         _say(console, body)
         folder.picture("metastability.png", comparison.plot_metastability())
         folder.picture("implied_timescales.png", comparison.plot_timescales())
@@ -128,7 +146,14 @@ def run_compare(options: argparse.Namespace, console: Console) -> int:
         if map_of_states is not None:
             folder.picture("ramachandran.png", map_of_states)
         seconds = _report(folder, options, console, data, body, began)
-    result = {"command": "compare", "table": _records(table), "agreement": comparison.agreement.to_dict()}
+    result = {
+        "command": "compare",
+        "verdict": comparison.verdict,
+        "table": _records(comparison.table.drop(columns="warnings")),
+        "differences": _records(comparison.differences),
+        "settings": _records(comparison.settings),
+        "agreement": comparison.agreement.to_dict(),
+    }
     console.result({**result, **_common(folder, options, console, dt, unit, seconds)})
     return 0
 

@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 FORMAT = "m3c_md model"
 VERSION = 1
 # Classes of models that files hold.
-KINDS = ("KMedoidsModel", "M3CModel", "MMCModel", "PCCAPlusModel")
+KINDS = (
+    *("KMedoidsModel", "M3CModel", "MMCModel", "PCCAPlusModel"),
+    *("HiddenMarkovModel", "MappedModel", "VAMPNetModel"),
+)
 # Beyond the units of any data that can be fitted, and small enough to be squared.
 LARGEST = 1e120
 

@@ -5,14 +5,21 @@ from __future__ import annotations
 import os
 
 from m3c_md.clustering.archive import check_kind, read_contents
+from m3c_md.clustering.hidden_markov_model import HiddenMarkovModel
 from m3c_md.clustering.k_medoids import KMedoidsModel
+from m3c_md.clustering.kinetic_map import MappedModel
 from m3c_md.clustering.margin_model import M3CModel, MMCModel
 from m3c_md.clustering.pcca_plus import PCCAPlusModel
 from m3c_md.clustering.state_model import StateModel
+from m3c_md.clustering.vampnet import VAMPNetModel
 from m3c_md.exceptions import ModelFileError
 
 MODELS: dict[str, type[StateModel]] = {
-    model.__name__: model for model in (KMedoidsModel, M3CModel, MMCModel, PCCAPlusModel)
+    model.__name__: model
+    for model in (
+        *(KMedoidsModel, M3CModel, MMCModel, PCCAPlusModel),
+        *(HiddenMarkovModel, MappedModel, VAMPNetModel),
+    )
 }
 
 
@@ -27,7 +34,7 @@ def load_model(path: str | os.PathLike[str]) -> StateModel:
 
     Returns
     -------
-    M3CModel, MMCModel, KMedoidsModel or PCCAPlusModel
+    M3CModel, MMCModel, KMedoidsModel, PCCAPlusModel, MappedModel, HiddenMarkovModel or VAMPNetModel
 
     Raises
     ------

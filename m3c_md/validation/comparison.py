@@ -1,4 +1,4 @@
-"""M3C next to PCCA+ and the geometric methods, judged on trajectories that none of them has seen."""
+"""M3C next to what people use instead, judged on trajectories that none of the methods has seen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from deeptime.util.callbacks import ProgressCallback
 from numpy.typing import NDArray
 
 from m3c_md.clustering.checkpoint import check_checkpoint
-from m3c_md.clustering.state_estimator import StateEstimator
 from m3c_md.clustering.state_model import StateModel
 from m3c_md.exceptions import DegenerateSolutionError, InputError, M3CWarning, ShortTrajectoryWarning
 from m3c_md.inputs.coordinates import check_coordinates
@@ -33,9 +32,19 @@ from m3c_md.inputs.settings import (
 from m3c_md.inputs.trajectories import check_names
 from m3c_md.markov.timescales import ImpliedTimescales, implied_timescales, usable_lagtimes
 from m3c_md.markov.transitions import Note
+from m3c_md.validation.contenders import Choices, Settings, Shape, build_methods, label_of
 from m3c_md.validation.kept_fits import KeptFits, fit_all
-from m3c_md.validation.methods import METHODS, Fit, Task, build_methods, least_entered
+from m3c_md.validation.measures import reference_timescales
+from m3c_md.validation.methods import Fit, Task
 from m3c_md.validation.splits import Split, check_disjoint, check_repeated, groups, hold_out, long_trajectories
+from m3c_md.validation.tables import (
+    agreement_of_methods,
+    table_of_methods,
+    table_of_settings,
+    table_of_splits,
+    terminal_lines,
+)
+from m3c_md.validation.verdict import differences_to_leader, verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,13 +58,23 @@ class Comparison:
 
     Attributes
     ----------
+    verdict : str
+        Who leads, and how far the others lie behind, in words. Differences of Q are paired by held-out parts.
     table : DataFrame
-        One row per method: mean and spread (standard deviation) over the held-out trajectories of Q and of the implied
-        timescales at the lag time (in ``unit``), populations, how often the least visited state was entered by the
-        trajectories of the fit, seconds to fit, on how many of the held-out trajectories
-        Q could be measured (they must visit all states), warnings.
+        One row per method: the setting of its model; mean and spread (standard deviation) over the held-out parts of Q,
+        of VAMP-2 and of the implied timescales at the lag time (in ``unit``); ratios of these timescales to those of a
+        Markov state model of microstates on the same part; Q in hindsight, of the setting that each held-out
+        part itself would have chosen; populations, the smallest of them, how often the trajectories of the fit entered
+        the state that they entered least; how many states (summed over parts) the held-out data never visit, which then
+        add nothing to Q, and how many they visit and never leave; seconds to fit, on how many of the parts the method
+        could be judged, warnings.
     splits : DataFrame
-        One row per method and held-out trajectory, or group of them.
+        One row per method and held-out part: a trajectory, or a group of them.
+    settings : DataFrame
+        One row per method with several settings, setting and held-out part: whether it was chosen, Q and VAMP-2 on the
+        part of the training data that chose, and on the held-out part.
+    differences : DataFrame
+        One row per method: Q of the leader minus its own, ends of the 95 % interval, number of parts.
     models : dict
         Model of each method, fitted to all training trajectories.
     dtrajs : dict
@@ -70,8 +89,11 @@ class Comparison:
         What was left out and why.
     """
 
+    verdict: str
     table: pd.DataFrame
     splits: pd.DataFrame
+    settings: pd.DataFrame
+    differences: pd.DataFrame
     models: dict[str, StateModel]
     dtrajs: dict[str, list[StateArray]]
     timescales: dict[str, ImpliedTimescales]
@@ -119,28 +141,33 @@ class Comparison:
     def _title(self) -> str:
         return f"{self.n_states} states at lag time {self.lagtime * self.dt:g} {self.unit}, on held-out trajectories:"
 
+    def lines(self) -> list[str]:
+        """Title, verdict and table in lines of at most 100 characters."""
+        n_parts = int(self.splits["held out"].nunique())
+        return terminal_lines(self._title, self.verdict, self.table, n_parts)
+
     def __repr__(self) -> str:
-        lines = [self._title, ""]
-        lines += [self.table.drop(columns="warnings").to_string(float_format=lambda value: f"{value:.4g}")]
         notes = [f"{name}: {text}" for name, text in self.table["warnings"].items() if text]
-        return "\n".join([*lines, *([""] if notes or self.messages else []), *notes, *self.messages])
+        return "\n".join([*self.lines(), *([""] if notes or self.messages else []), *notes, *self.messages])
 
     def _repr_html_(self) -> str:
         table = self.table.to_html(float_format=lambda value: f"{value:.4g}")
         notes = "".join(f"<p>{escape(message)}</p>" for message in self.messages)
-        return f"<p>{escape(self._title)}</p>{table}{notes}"
+        return f"<p>{escape(self._title)}</p><p>{escape(self.verdict)}</p>{table}{notes}"
 
 
 def compare(
     trajs: Any,
     n_states: int,
     *,
-    methods: Sequence[str] = METHODS,
+    methods: Any = None,
     lagtime: int = 1,
     lagtimes: Sequence[int] | None = None,
     test: Any = None,
     allow_overlap: bool = False,
     n_microstates: int | Sequence[int] = (50, 100, 200),
+    n_components: int | Sequence[int] = (2, 5, 10),
+    tica_lagtime: int | Sequence[int] | None = None,
     dt: float = 1.0,
     unit: str = "frame",
     random_state: Any = None,
@@ -150,6 +177,10 @@ def compare(
 ) -> Comparison:
     """Fit several methods and judge them on trajectories that they have not seen.
 
+    Settings of a method that nobody knows beforehand (microstates, components) are chosen for each fit by one rule: all
+    are fitted to a part of its training trajectories (every second one, or the first halves of fewer than four), and
+    the one with the largest Q on the rest is taken, among equals that with the largest VAMP-2.
+
     Parameters
     ----------
     trajs : array (n_frames, n_columns) or list of them
@@ -157,8 +188,12 @@ def compare(
         PCCA+ and k-medoids need all of them in memory. All else is read once.
     n_states : int
         Number of states, the same for all methods.
-    methods : sequence of str
-        Among "m3c", "pcca+", "mmc", "k-medoids".
+    methods : list of str and dict, optional
+        Names among "m3c", "pcca+", "tica+pcca+", "hmm" (discrete hidden Markov model on microstates), "vampnet" (needs
+        torch: the extra ``deep``), "mmc" and "k-medoids", and dicts ``{"name": estimator}`` of your own. These have
+        ``fit``, ``fetch_model`` and ``transform`` as in deeptime (given a list of trajectories), or ``fit`` and
+        ``predict`` as in scikit-learn (given all frames), and return labels from 0 to ``n_states - 1``. By default
+        M3C, PCCA+, MMC and k-medoids, from nine columns on also TICA + PCCA+.
     lagtime : int
         Lag time in frames of the fits and of Q.
     lagtimes : sequence of int, optional
@@ -172,7 +207,12 @@ def compare(
         Whether ``test`` may share frames with ``trajs``, or trajectories with one another if there is no ``test``.
         Equal frames are found, rounded copies are not.
     n_microstates : int or sequence of int
-        Numbers of microstates of PCCA+, each of which becomes a row.
+        Numbers of microstates of PCCA+, with TICA or without, and of the hidden Markov model, to choose among.
+    n_components : int or sequence of int
+        Numbers of slow components of TICA to choose among, for "tica+pcca+" and, from nine columns on, "hmm".
+    tica_lagtime : int or sequence of int, optional
+        Lag times of TICA to choose among; by default ``lagtime`` and, where trajectories are long enough, ten times
+        as much.
     dt, unit : float, str
         Time between frames, for tables and pictures.
     random_state : None, int or numpy.random.Generator
@@ -180,10 +220,11 @@ def compare(
     n_jobs : int, optional
         Processes over which the fits are spread; all cores by default.
     progress : optional
-        A progress bar class such as ``tqdm.tqdm``.
+        A progress bar class such as ``tqdm.tqdm``; it names what is being fitted.
     checkpoint : path, optional
-        Folder in which every finished fit is kept. The same comparison with the same folder goes on where it was
-        stopped, by whatever; remove the folder when you have the result. Needs a number as ``random_state``.
+        Folder in which every finished fit is kept, but those of estimators of your own. The same comparison with the
+        same folder goes on where it was stopped, by whatever; remove the folder when you have the result. Needs a
+        number as ``random_state``.
 
     Returns
     -------
@@ -198,12 +239,18 @@ def compare(
     >>> result = compare(trajs, 2, methods=("pcca+", "k-medoids"), n_microstates=10, random_state=0, n_jobs=1)
     >>> result.table["Q"].round(3).tolist()
     [1.956, 1.956]
+    >>> result.verdict
+    'PCCA+ (10 cells) and k-medoids are level within errors.'
     """
     # A typo is told at once, not after the time that it may take to read the data.
     check_integer("n_states", n_states, 2)
     check_integer("lagtime", lagtime, 1)
-    n_microstates = as_list("n_microstates", n_microstates)
-    build_methods(methods, n_states, lagtime, n_microstates, n_frames=0)  # in earnest below
+    choices = Choices(
+        as_list("n_microstates", n_microstates),  # each may be a generator, to be read once
+        as_list("n_components", n_components),
+        None if tica_lagtime is None else as_list("tica_lagtime", tica_lagtime),
+    )
+    build_methods(methods, n_states, lagtime, choices, Shape())  # in earnest below
     lags = None if lagtimes is None else _checked_lagtimes(lagtimes)
     check_flag("allow_overlap", allow_overlap)
     time_step, time_unit = check_positive("dt", dt), check_string("unit", unit)
@@ -214,12 +261,11 @@ def compare(
 
     data, judges, notes = _data_and_judges(trajs, test, n_states, lagtime)
     splits = _splits(data, judges, lagtime, allow_overlap=allow_overlap)
-    n_train = min(split.train.n_frames for split in splits)
-    estimators, fewer = build_methods(methods, n_states, lagtime, n_microstates, n_train)
+    estimators, left_out = build_methods(methods, n_states, lagtime, choices, _shape(splits))
     lags, too_long = (None, []) if lags is None else usable_lagtimes(max(judges.lengths), lags)
     for message, category in notes + too_long:
         warnings.warn(message, category, stacklevel=2)
-    messages = [*(message for message, _ in notes), *([fewer] if fewer else []), *(message for message, _ in too_long)]
+    messages = [*(message for message, _ in notes), *left_out, *(message for message, _ in too_long)]
 
     # The models themselves can be judged on test data of their own only; held-out splits take other fits.
     runs = splits if test is not None else [Split(data, {}), *splits]
@@ -229,10 +275,31 @@ def compare(
     models = _models(fits)
     dtrajs = {name: model.transform(judges) for name, model in models.items()}
     timescales = _timescales(dtrajs, lags, n_states, time_step, time_unit, seed)
-    by_split = _table_of_splits(fits, time_step, time_unit)
-    table, agreement = _table(by_split, fits, timescales, time_unit), _rand_indices(dtrajs)
-    times = (lagtime, time_step, time_unit)
-    return Comparison(table, by_split, models, dtrajs, timescales, agreement, n_states, *times, messages)
+    by_split = table_of_splits(fits, reference_timescales(splits, n_states - 1, lagtime), time_step, time_unit)
+    by_setting = table_of_settings(fits)
+    table = table_of_methods(by_split, by_setting, fits, timescales, time_unit)
+    words, differences = _judged(by_split, table)
+    results = (words, table, by_split, by_setting, differences, models, dtrajs, timescales)
+    given = (n_states, lagtime, time_step, time_unit)
+    return Comparison(*results, agreement_of_methods(dtrajs), *given, messages)
+
+
+def _shape(splits: list[Split]) -> Shape:
+    """What limits the settings: the smallest part that one is fitted to."""
+    trains = [split.train for split in splits]
+    longest = min(max(train.lengths) for train in trains)
+    return Shape(min(train.n_frames for train in trains), trains[0].n_columns, longest)
+
+
+def _judged(splits: pd.DataFrame, table: pd.DataFrame) -> tuple[str, pd.DataFrame]:
+    """Verdict, and the differences that it rests on."""
+    import pandas as pd
+
+    leader, gaps = differences_to_leader(splits)
+    words = verdict(leader, gaps, {str(name): label_of(str(name), row["setting"]) for name, row in table.iterrows()})
+    rows = {name: (gap.mean, gap.mean - gap.half, gap.mean + gap.half, gap.n_parts) for name, gap in gaps.items()}
+    frame = pd.DataFrame.from_dict(rows, orient="index", columns=["behind by", "low", "high", "parts"])
+    return words, frame.rename_axis(index="method")
 
 
 def _data_and_judges(trajs: Any, test: Any, n_states: int, lagtime: int) -> tuple[Dataset, Dataset, list[Note]]:
@@ -270,25 +337,35 @@ def _checked_lagtimes(lagtimes: Any) -> list[int]:
 
 def _fits_by_method(
     runs: list[Split],
-    estimators: dict[str, StateEstimator],
+    estimators: dict[str, Settings],
     lagtime: int,
     seed: int,
     n_jobs: int | None,
     bar: Any,
     kept: KeptFits | None,
 ) -> dict[str, list[Fit]]:
-    """Every method on every split."""
+    """Every method on every split; the bar names the first that is not done."""
     tasks = [
         # Numbers of a method's own: they do not depend on those that stand beside it.
-        Task(name, i, estimator, split, (seed, i, crc32(name.encode())))
+        Task(name, i, settings, split, (seed, i, crc32(name.encode())))
         for i, split in enumerate(runs)
-        for name, estimator in estimators.items()
+        for name, settings in estimators.items()
     ]
     fits: dict[str, list[Fit]] = {name: [] for name in estimators}
-    for task, fit in zip(tasks, fit_all(tasks, lagtime, n_jobs, kept), strict=True):
-        fits[task.name].append(fit)
+    bar.set_description(_words(tasks[0]))
+    for number, fit in enumerate(fit_all(tasks, lagtime, n_jobs, kept)):
+        fits[tasks[number].name].append(fit)
+        bar.set_description("compare" if number + 1 == len(tasks) else _words(tasks[number + 1]))
         bar()
     return fits
+
+
+def _words(task: Task) -> str:
+    """What is being fitted."""
+    some = f", {len(task.settings)} settings" if len(task.settings) > 1 else ""
+    (held_out, *others) = list(task.split.tests) or ["all"]
+    to = "all data" if held_out == "all" or others else f"all but {held_out}"
+    return f"compare: {task.name}{some} to {to}"
 
 
 def _models(fits: dict[str, list[Fit]]) -> dict[str, StateModel]:
@@ -313,53 +390,3 @@ def _timescales(
             )
             lagtimes = timescales[name].lagtimes.tolist()
     return timescales
-
-
-def _table_of_splits(fits: dict[str, list[Fit]], dt: float, unit: str) -> pd.DataFrame:
-    import pandas as pd
-
-    rows = []
-    for name, runs in fits.items():
-        for fit in runs:
-            for held_out, judged in fit.judgements.items():
-                its = {f"t{i + 2} / {unit}": t * dt for i, t in enumerate(judged.timescales)}
-                row = {"method": name, "held out": held_out, "Q": judged.metastability, **its}
-                rows.append({**row, "seconds": fit.seconds, "error": fit.error})
-    return pd.DataFrame(rows)
-
-
-def _table(
-    splits: pd.DataFrame, fits: dict[str, list[Fit]], timescales: dict[str, ImpliedTimescales], unit: str
-) -> pd.DataFrame:
-    """One row per method."""
-    import pandas as pd
-
-    measured = ["Q", *(column for column in splits.columns if column.endswith(f"/ {unit}"))]
-    rows = []
-    for name, (fit, *_) in fits.items():
-        own = splits[splits["method"] == name]
-        row: dict[str, Any] = {"method": name}
-        for column in measured:
-            # Sample standard deviation: NaN, not zero, if there is one split only.
-            row[column], row[f"{column} ±"] = own[column].mean(), own[column].std()
-        row["populations"] = [] if fit.model is None else fit.model.populations.round(4).tolist()
-        row["entered"] = least_entered(fit.model)
-        row["seconds"] = fit.seconds
-        row["measured"] = f"{own['Q'].notna().sum()} of {len(own)}"
-        said = [] if fit.model is None else [*fit.model.warnings, *timescales[name].warnings]
-        errors = sorted({text for text in own["error"] if text} | ({fit.error} if fit.error else set()))
-        n_unknown = int((own["Q"].isna() & (own["error"] == "")).sum())
-        if n_unknown:
-            said = [f"Q is not known for {n_unknown} of {len(own)} held-out parts that do not leave every state", *said]
-        row["warnings"] = "; ".join([*(f"failed: {text}" for text in errors), *said])
-        rows.append(row)
-    return pd.DataFrame(rows).set_index("method").astype({"entered": "Int64"})
-
-
-def _rand_indices(dtrajs: dict[str, list[StateArray]]) -> pd.DataFrame:
-    import pandas as pd
-    from sklearn.metrics import adjusted_rand_score
-
-    labels = {name: np.concatenate(states) for name, states in dtrajs.items()}
-    values = [[adjusted_rand_score(a, b) for b in labels.values()] for a in labels.values()]
-    return pd.DataFrame(values, index=list(labels), columns=list(labels))

@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from m3c_md.clustering.given_estimator import GivenEstimator
 from m3c_md.clustering.model_file import load_model
 from m3c_md.disk import writing
 from m3c_md.exceptions import InputError, ModelFileError
 from m3c_md.inputs.dataset import double_blocks
-from m3c_md.validation.methods import Fit, Judgement, Task, fit_and_judge
+from m3c_md.validation.measures import Judgement
+from m3c_md.validation.methods import Fit, Task, Trial, fit_and_judge
 from m3c_md.workers import deaf_workers
 
 
@@ -51,12 +53,19 @@ class KeptFits:
             return None
         try:
             kept = json.loads(text.read_text(encoding="utf-8"))
-            of_this = kept["comparison"] == self.comparison and kept["estimator"] == repr(task.estimator.get_params())
-            judged = {
-                held_out: Judgement(float(quality), np.array(timescales, dtype=np.float64))
-                for held_out, (quality, timescales) in kept["judgements"].items()
+            of_this = kept["comparison"] == self.comparison and kept["settings"] == _settings(task)
+            trials = {
+                setting: Trial(_judgement(inner), _judgements(judged))
+                for setting, (inner, judged) in kept["trials"].items()
             }
-            fit = Fit(None if kept["error"] else load_model(model), float(kept["seconds"]), judged, str(kept["error"]))
+            fit = Fit(
+                None if kept["error"] else load_model(model),
+                float(kept["seconds"]),
+                _judgements(kept["judgements"]),
+                str(kept["error"]),
+                str(kept["setting"]),
+                trials,
+            )
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ModelFileError(
                 f"{text} is no finished fit of a comparison or scan ({error!s:.200}); remove it"
@@ -75,12 +84,14 @@ class KeptFits:
             fit.model.save(model)
         kept = {
             "comparison": self.comparison,
-            "estimator": repr(task.estimator.get_params()),
+            "settings": _settings(task),
             "seconds": fit.seconds,
             "error": fit.error,
-            "judgements": {
-                held_out: [judged.metastability, judged.timescales.tolist()]
-                for held_out, judged in fit.judgements.items()
+            "judgements": _plain(fit.judgements),
+            "setting": fit.setting,
+            "trials": {
+                setting: [_plain({"": trial.inner})[""], _plain(trial.judgements)]
+                for setting, trial in fit.trials.items()
             },
         }
         with writing(text, "a checkpoint") as partial:
@@ -89,6 +100,25 @@ class KeptFits:
     def _paths(self, task: Task) -> tuple[Path, Path]:
         stem = f"{re.sub(r'[^A-Za-z0-9+-]', '_', task.name)}_{task.run}"
         return self.folder / f"{stem}.json", self.folder / f"{stem}.m3c"
+
+
+def _settings(task: Task) -> dict[str, str]:
+    return {setting: repr(estimator.get_params()) for setting, estimator in task.settings.items()}
+
+
+def _plain(judgements: dict[str, Judgement]) -> dict[str, list[Any]]:
+    """Judgements as JSON knows them."""
+    return {name: [*judged._replace(timescales=judged.timescales.tolist())] for name, judged in judgements.items()}
+
+
+def _judgement(kept: list[Any]) -> Judgement:
+    quality, vamp2, timescales, never_visited, never_left = kept
+    times = np.array(timescales, dtype=np.float64)
+    return Judgement(float(quality), float(vamp2), times, int(never_visited), int(never_left))
+
+
+def _judgements(kept: dict[str, list[Any]]) -> dict[str, Judgement]:
+    return {held_out: _judgement(judged) for held_out, judged in kept.items()}
 
 
 def fit_all(tasks: Sequence[Task], lagtime: int, n_jobs: int | None, kept: KeptFits | None) -> Iterator[Fit]:
@@ -103,10 +133,12 @@ def fit_all(tasks: Sequence[Task], lagtime: int, n_jobs: int | None, kept: KeptF
 
 
 def found_or_fitted(task: Task, lagtime: int, kept: KeptFits | None) -> Fit:
-    """Fit and judge an estimator unless that was done before."""
-    found = None if kept is None else kept.found(task)
+    """Fit and judge a method unless that was done before."""
+    # Models of users' estimators have no files.
+    if kept is None or any(isinstance(estimator, GivenEstimator) for estimator in task.settings.values()):
+        return fit_and_judge(task, lagtime)
+    found = kept.found(task)
     if found is None:
         found = fit_and_judge(task, lagtime)
-        if kept is not None:
-            kept.keep(task, found)
+        kept.keep(task, found)
     return found

@@ -1,36 +1,25 @@
-"""The methods by name, each ready to be fitted and judged."""
+"""A method is fitted and judged; which of its settings is taken, a held-out part of the training data decides."""
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from zlib import crc32
 
 import numpy as np
 
-from m3c_md.arrays import FloatArray
-from m3c_md.clustering.k_medoids import KMedoids
-from m3c_md.clustering.m3c import M3C
-from m3c_md.clustering.mmc import MMC
-from m3c_md.clustering.pcca_plus import PCCAPlus
+from m3c_md.clustering.kinetic_map import KineticMap, MapsSlowCoordinates
 from m3c_md.clustering.state_estimator import StateEstimator
 from m3c_md.clustering.state_model import StateModel
 from m3c_md.exceptions import DegenerateSolutionError, InputError, M3CWarning, SolverError
-from m3c_md.inputs.settings import as_list, check_choice, check_integer
-from m3c_md.markov.timescales import implied_timescales
-from m3c_md.markov.transitions import metastability
-from m3c_md.validation.splits import Split
+from m3c_md.validation.measures import Judgement, judge
+from m3c_md.validation.splits import INNER, Split, inner_split
 
-METHODS = ("m3c", "pcca+", "mmc", "k-medoids")
-
-
-class Judgement(NamedTuple):
-    """Q of some test trajectories (NaN if they miss a state) and their implied timescales in frames."""
-
-    metastability: float
-    timescales: FloatArray
+# What a method may end with on data that do not suit it.
+FAILURES = (InputError, DegenerateSolutionError, SolverError)
 
 
 class Task(NamedTuple):
@@ -42,7 +31,8 @@ class Task(NamedTuple):
         Of the method.
     run : int
         Number of this fit among those of the method.
-    estimator : StateEstimator
+    settings : dict
+        Estimators by the words for their setting; one of several is chosen by a held-out part of the training data.
     split : Split
     seed : tuple of int
         Of the random numbers.
@@ -50,9 +40,24 @@ class Task(NamedTuple):
 
     name: str
     run: int
-    estimator: StateEstimator
+    settings: Mapping[str, StateEstimator]
     split: Split
     seed: tuple[int, ...]
+
+
+class Trial(NamedTuple):
+    """What came of one of several settings.
+
+    Attributes
+    ----------
+    inner : Judgement
+        By the part of the training data that was held out to choose by.
+    judgements : dict
+        Of the fit to all training data, by the name of the test trajectories. The choice knows nothing of them.
+    """
+
+    inner: Judgement
+    judgements: dict[str, Judgement]
 
 
 @dataclass(frozen=True)
@@ -64,70 +69,85 @@ class Fit:
     model : StateModel or None
         None if the method failed.
     seconds : float
-        Time to fit.
+        Time to fit with the chosen setting; the choice is not counted.
     judgements : dict
         By the name of the test trajectories; all NaN if the method failed.
     error : str
         Why the method failed, else empty.
+    setting : str
+        The setting that was chosen, in words.
+    trials : dict
+        What came of each setting, if there were several.
     """
 
     model: StateModel | None
     seconds: float
     judgements: dict[str, Judgement]
     error: str = ""
-
-
-def build_methods(
-    names: Sequence[str], n_states: int, lagtime: int, n_microstates: int | Sequence[int], n_frames: int
-) -> tuple[dict[str, StateEstimator], str]:
-    """Estimators by the name that tables and pictures show, and a message on what is left out.
-
-    PCCA+ stands there once for every number of microstates that ``n_frames`` training frames allow.
-
-    Examples
-    --------
-    >>> list(build_methods(["m3c", "pcca+"], 3, 1, (50, 100), 5000)[0])
-    ['M3C', 'PCCA+ (50)', 'PCCA+ (100)']
-    """
-    if isinstance(names, str):
-        names = (names,)
-    if not isinstance(names, list | tuple) or not names:
-        raise InputError(f"methods={names!r:.60} must name at least one of {', '.join(METHODS)}")
-    estimators: dict[str, StateEstimator] = {}
-    message = ""
-    for given in names:
-        name = str(given).lower()  # tables show "M3C"
-        check_choice("methods", name if name in METHODS else given, METHODS)
-        if name == "m3c":
-            estimators["M3C"] = M3C(n_states, lagtime)
-        elif name == "mmc":
-            estimators["MMC"] = MMC(n_states)
-        elif name == "k-medoids":
-            estimators["k-medoids"] = KMedoids(n_states)
-        else:
-            numbers, message = usable_numbers(n_microstates, n_states, n_frames)
-            for number in numbers:
-                estimators[f"PCCA+ ({number})"] = PCCAPlus(n_states, lagtime, n_microstates=number)
-    return estimators, message
-
-
-def usable_numbers(n_microstates: Any, n_states: int, n_frames: int) -> tuple[list[int], str]:
-    """Numbers of microstates in rising order that leave ten frames to each, and a message on the others."""
-    numbers = sorted(
-        {check_integer("n_microstates", number, n_states) for number in as_list("n_microstates", n_microstates)}
-    )
-    if not numbers:
-        raise InputError("n_microstates is empty; give at least one number of microstates")
-    kept = [number for number in numbers if 10 * number <= n_frames] or numbers[:1]
-    dropped = ", ".join(str(number) for number in numbers if number not in kept)
-    message = f"n_microstates {dropped} left out: fewer than ten of {n_frames} training frames for each"
-    return kept, message if dropped else ""
+    setting: str = ""
+    trials: dict[str, Trial] = field(default_factory=dict)
 
 
 def fit_and_judge(task: Task, lagtime: int) -> Fit:
+    """Fit a method with the setting that held-out training data choose, and judge it on test data.
+
+    Without test data only the chosen setting is fitted to all training data, else all are, so that hindsight can be
+    shown as such. All fits have streams of random numbers of their own, whatever settings stand beside.
+    """
+    if len(task.settings) == 1:
+        ((setting, estimator),) = task.settings.items()
+        return _fitted(estimator, task.split, lagtime, _seed(task, setting), {}, setting)
+    inner = inner_split(task.split.train, lagtime)
+    n_states = _n_states(next(iter(task.settings.values())))
+    held_out = dict.fromkeys(task.settings, Judgement.unknown(n_states))
+    if inner is not None:
+        maps: dict[int, KineticMap] = {}
+        for setting, estimator in task.settings.items():
+            fit = _fitted(estimator, inner, lagtime, (*_seed(task, setting), 1), maps)
+            held_out[setting] = fit.judgements[INNER]
+    chosen = best_setting(held_out)
+    wanted = task.settings if task.split.tests else {chosen: task.settings[chosen]}
+    maps = {}
+    fits = {
+        setting: _fitted(estimator, task.split, lagtime, _seed(task, setting), maps, setting)
+        for setting, estimator in wanted.items()
+    }
+    trials = {name: Trial(held_out[name], fits[name].judgements if name in fits else {}) for name in task.settings}
+    best = fits[chosen]
+    return Fit(best.model, best.seconds, best.judgements, best.error, chosen, trials)
+
+
+def best_setting(held_out: Mapping[str, Judgement]) -> str:
+    """Setting with the largest Q, among equals with the largest VAMP-2; the first if none is known.
+
+    Examples
+    --------
+    >>> a, b = Judgement.unknown(2), Judgement(1.5, 1.2, np.array([3.0]), 0, 0)
+    >>> best_setting({"50 cells": a, "100 cells": b})
+    '100 cells'
+    """
+
+    def merit(setting: str) -> tuple[float, float]:
+        judged = held_out[setting]
+        # Sums in another order may differ in the last digit.
+        return np.nan_to_num(round(judged.metastability, 9), nan=-1.0), np.nan_to_num(judged.vamp2, nan=-1.0)
+
+    return max(held_out, key=merit)
+
+
+def _fitted(
+    estimator: StateEstimator,
+    split: Split,
+    lagtime: int,
+    seed: tuple[int, ...],
+    maps: dict[int, KineticMap],
+    setting: str = "",
+) -> Fit:
     """Fit a fresh copy of an estimator, with a stream of random numbers of its own, and judge it on test data."""
-    settings, split = task.estimator.get_params(), task.split
-    own = type(task.estimator)(**{**settings, "random_state": np.random.default_rng(task.seed)})
+    settings = estimator.get_params(deep=False)
+    own = type(estimator)(**{**settings, "random_state": np.random.default_rng(seed)})
+    if isinstance(own, MapsSlowCoordinates):
+        own.share_maps(maps)
     began = time.perf_counter()
     with warnings.catch_warnings():
         # They are on the models and in the results; told once, in the table.
@@ -135,19 +155,19 @@ def fit_and_judge(task: Task, lagtime: int) -> Fit:
         try:
             model: StateModel = own.fit_fetch(split.train)
             seconds = time.perf_counter() - began
-            return Fit(model, seconds, {name: judgement_on(model, test, lagtime) for name, test in split.tests.items()})
-        except (InputError, DegenerateSolutionError, SolverError) as error:
-            unknown = Judgement(np.nan, np.full(int(settings["n_states"]) - 1, np.nan))
-            return Fit(None, time.perf_counter() - began, dict.fromkeys(split.tests, unknown), str(error))
+            judgements = {name: judge(model, test, lagtime) for name, test in split.tests.items()}
+            return Fit(model, seconds, judgements, "", setting)
+        except FAILURES as error:
+            unknown = dict.fromkeys(split.tests, Judgement.unknown(_n_states(estimator)))
+            return Fit(None, time.perf_counter() - began, unknown, str(error), setting)
 
 
-def judgement_on(model: StateModel, test: Any, lagtime: int) -> Judgement:
-    """Q and implied timescales of test trajectories under a model."""
-    dtrajs = model.transform(test)
-    quality = metastability(dtrajs, lagtime, model.n_states)
-    its = implied_timescales(dtrajs, [lagtime], n_states=model.n_states, confidence=None)
-    values = np.array([its.timescales_for_process(i)[0] for i in range(its.max_n_processes)])
-    return Judgement(quality, values)
+def _n_states(estimator: StateEstimator) -> int:
+    return int(estimator.get_params(deep=False)["n_states"])
+
+
+def _seed(task: Task, setting: str) -> tuple[int, ...]:
+    return (*task.seed, crc32(setting.encode())) if setting else task.seed
 
 
 def least_entered(model: StateModel | None) -> int | None:

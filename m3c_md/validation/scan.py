@@ -235,7 +235,7 @@ def _fits_by_number(
 def _task(estimator: M3C, sample: Dataset, run: int, seed: int) -> Task:
     """Fit of one number of states to the data (run 0) or to a sample of them."""
     n_states = estimator.n_states
-    return Task(f"{n_states} states", run, estimator, Split(sample, {}), (seed, n_states, run))
+    return Task(f"{n_states} states", run, {"": estimator}, Split(sample, {}), (seed, n_states, run))
 
 
 def _check_kind(task: Task, fit: Fit) -> None:

@@ -16,6 +16,10 @@ BoolArray = NDArray[np.bool_]
 
 # More trajectories than this are held out in groups: every group costs one fit of every method.
 MAX_SPLITS = 5
+# Fewer trajectories than this are cut into halves to choose settings by.
+FEWEST_WHOLE = 4
+# Name of the part of the training data that settings are chosen by.
+INNER = "rest of the training data"
 # Runs of 2^n frames that must be equal before trajectories are taken to overlap: of frames that occur once, of others.
 SHORT_RUN, LONG_RUN = 2, 7
 
@@ -93,6 +97,29 @@ def _halves(data: Dataset, lagtime: int) -> list[Split]:
     halves = data.cut([[middle]])
     first, second = halves.chosen([0]), halves.chosen([1])
     return [Split(first, {"second half": second}), Split(second, {"first half": first})]
+
+
+def inner_split(train: Dataset, lagtime: int) -> Split | None:
+    """Part of the training data to fit settings to, and the other part to choose among them by; None if too few.
+
+    Of four trajectories or more it is every second one, of fewer the first and the second halves.
+
+    Examples
+    --------
+    >>> x = np.zeros((8, 1))
+    >>> inner_split(Dataset.of([x] * 5), 1).train.lengths, inner_split(Dataset.of([x]), 1).train.lengths
+    ([8, 8, 8], [4])
+    >>> inner_split(Dataset.of([x]), 4)
+    """
+    n = len(train.lengths)
+    if n >= FEWEST_WHOLE:
+        return Split(train.chosen(range(0, n, 2)), {INNER: train.chosen(range(1, n, 2))})
+    long = [i for i, length in enumerate(train.lengths) if length // 2 > lagtime]
+    if not long:
+        return None
+    halves = train.chosen(long).cut([[train.lengths[i] // 2] for i in long])
+    n_halves = len(halves.lengths)
+    return Split(halves.chosen(range(0, n_halves, 2)), {INNER: halves.chosen(range(1, n_halves, 2))})
 
 
 def check_disjoint(train: Sequence[Any], test: Sequence[Any]) -> None:

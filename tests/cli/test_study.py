@@ -9,7 +9,7 @@ import pytest
 
 from m3c_md.cli import main
 from m3c_md.cli.study import COMPARE_FILES, METHODS, SCAN_FILES
-from m3c_md.validation.methods import METHODS as REAL_METHODS
+from m3c_md.validation.contenders import METHODS as REAL_METHODS
 
 
 def test_compare(molecule, tmp_path, capsys):
@@ -33,12 +33,44 @@ def test_compare(molecule, tmp_path, capsys):
     said = capsys.readouterr()
     assert "warning: n_microstates 300 left out" in said.err
     table = pd.read_csv(tmp_path / "table.csv", index_col=0)
-    assert list(table.index) == ["PCCA+ (10)", "k-medoids"]
+    assert list(table.index) == ["PCCA+", "k-medoids"]
+    assert table["setting"].fillna("").tolist() == ["10 cells", ""]
     for text in (said.out, (tmp_path / "report.txt").read_text()):
         assert "2 states at lag time 2 ps, on held-out trajectories:" in text
-        assert f"{table.loc['PCCA+ (10)', 'Q']:.4g} ± " in text
+        assert f"{table.loc['PCCA+', 'Q']:.4g} ± " in text
+        assert "PCCA+ (10 cells)" in text
+        assert all(len(line) <= 100 for line in text[text.index("2 states at lag") :].splitlines()[:8])
     splits = pd.read_csv(tmp_path / "splits.csv")
     assert splits.groupby("method")["Q"].mean().to_dict() == pytest.approx(table["Q"].to_dict())
+
+
+def test_compare_with_settings_to_choose_among_as_json(arrays, tmp_path, capsys):
+    options = [
+        "--methods",
+        "tica+pcca+",
+        "k-medoids",
+        "--components",
+        "1",
+        "2",
+        "--microstates",
+        "8",
+        "--tica-lag",
+        "2",
+    ]
+    assert main(["compare", *arrays, "--n-states", "2", *options, "--jobs", "1", "--json", "--out", str(tmp_path)]) == 0
+    result = json.loads(capsys.readouterr().out)
+    tica, medoids = result["table"]
+    assert tica["method"] == "TICA + PCCA+"
+    assert tica["setting"] in ("1 component, 8 cells", "2 components, 8 cells")
+    assert {"Q", "Q in hindsight", "VAMP-2", "t2 ratio", "smallest", "entered", "never visited", "never left"} <= {
+        *tica
+    }
+    assert medoids["Q in hindsight"] is None
+    assert tica["method"] in result["verdict"]
+    (gap,) = result["differences"]
+    assert gap["behind by"] == pytest.approx(abs(tica["Q"] - medoids["Q"]), abs=1e-9)
+    assert sorted({row["setting"] for row in result["settings"]}) == ["1 component, 8 cells", "2 components, 8 cells"]
+    assert len(pd.read_csv(tmp_path / "settings.csv")) == len(result["settings"])
 
 
 def test_compare_keeps_finished_fits(arrays, tmp_path, monkeypatch):
@@ -52,7 +84,7 @@ def test_compare_keeps_finished_fits(arrays, tmp_path, monkeypatch):
 
 
 def test_compare_knows_the_methods_of_the_package(arrays, tmp_path, capsys):
-    assert METHODS == REAL_METHODS
+    assert tuple(REAL_METHODS) == METHODS
     with pytest.raises(SystemExit):
         main(["compare", *arrays, "--n-states", "2", "--methods", "magic", "--out", str(tmp_path)])
     assert "magic" in capsys.readouterr().err

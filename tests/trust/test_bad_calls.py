@@ -258,7 +258,7 @@ STUDIES: list[Row] = [
         ]
     ],
     *rows(argument(compared, "n_states"), (301, HUGE), InputError, r"but there are only 300 frames; ask for fewer"),
-    *rows(argument(compared, "methods"), ((), None, 5), InputError, r"methods=VALUE must name at least one of m3c"),
+    *rows(argument(compared, "methods"), ((), 5), InputError, r"methods=VALUE must name at least one of m3c"),
     *rows(argument(compared, "methods"), (["pcca"], "tica"), InputError, r"is not known; choose one of 'm3c', 'pcca\+'"),
     *rows(argument(compared, "lagtimes"), ([0], [1.5], [-5]), InputError, r"lagtimes=.* must be a whole number of at"),
     *rows(argument(compared, "lagtimes"), ("12", b"x"), InputError, r"lagtimes=VALUE must be a number or several"),
@@ -287,7 +287,7 @@ STUDIES: list[Row] = [
         "compared every method fails",
         lambda at: compared(methods="pcca+", n_microstates=10**9),
         DegenerateSolutionError,
-        r"every method failed: PCCA\+ \(1000000000\): n_microstates=1000000000, but there are only 300 distinct frames",
+        r"every method failed: PCCA\+: n_microstates=1000000000, but there are only 300 distinct frames",
     ),
     ("compared one frame", lambda at: compared(trajs=X[:3], lagtime=2), InputError, r"no halves of more than lagtime=2 frames; give"),
     *rows(argument(scanned, "n_states"), ([],), InputError, r"n_states is empty; give the numbers of states to try"),

@@ -292,7 +292,7 @@ class TestPromises:
         )
         assert comparison.table["Q"].between(0.0, 2.0).all()
         assert np.diagonal(comparison.agreement) == pytest.approx(1.0)
-        assert comparison.confusion("PCCA+ (8)", "k-medoids").to_numpy().sum() == 300
+        assert comparison.confusion("PCCA+", "k-medoids").to_numpy().sum() == 300
         scan = scan_states(trajs, 2, n_resamples=1, random_state=seed, n_jobs=1)
         assert scan.suggestion in (2, None)
         assert scan.table["Q"].between(0.0, 2.0).all()

@@ -115,6 +115,8 @@ COMPARE: dict[str, Any] = {
     "lagtimes": [0],
     "allow_overlap": "yes",
     "n_microstates": 1,
+    "n_components": 0,
+    "tica_lagtime": 0,
     "dt": 0.0,
     "unit": "",
     "random_state": "seven",
@@ -147,7 +149,7 @@ class TestStudies:
         trajs = [np.repeat([-1.0, 1.0] * 15, 20) + 0.2 * rng.normal(size=600) for _ in range(2)]
         numbers = (number for number in (8, 10))
         result = compare(trajs, 2, methods=["pcca+"], n_microstates=numbers, random_state=0, n_jobs=1)
-        assert list(result.models) == ["PCCA+ (8)", "PCCA+ (10)"]
+        assert result.settings["setting"].unique().tolist() == ["8 cells", "10 cells"]
 
 
 class TestCommands:

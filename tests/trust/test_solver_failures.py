@@ -710,7 +710,7 @@ class TestPCCAPlus:
         parts = [wells.frames[:150], wells.frames[150:]]
         result = compare(parts, 2, methods=("pcca+", "k-medoids"), n_microstates=8, random_state=0, n_jobs=1)
         assert list(result.models) == ["k-medoids"]
-        assert "failed: deeptime's PCCA+ failed for 2 states" in result.table.loc["PCCA+ (8)", "warnings"]
+        assert "failed: deeptime's PCCA+ failed for 2 states" in result.table.loc["PCCA+", "warnings"]
 
 
 # --- macro-MSMs -------------------------------------------------------------------------------------------------------

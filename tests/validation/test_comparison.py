@@ -28,7 +28,8 @@ from m3c_md.exceptions import (
     SolverError,
 )
 from m3c_md.validation import Comparison, implied_timescales, kept_fits
-from m3c_md.validation.methods import METHODS, Fit, Task, fit_and_judge
+from m3c_md.validation.contenders import DEFAULT
+from m3c_md.validation.methods import Fit, Task, fit_and_judge
 from m3c_md.validation.splits import Split
 from tests.conftest import hidden_markov_wells
 
@@ -38,8 +39,10 @@ WELLS = [hidden_markov_wells(300, 3, seed) for seed in range(3)]
 TRAJS = [well.frames for well in WELLS]  # read-only
 OTHERS = [hidden_markov_wells(200, 3, seed) for seed in (10, 11)]
 QUICK: dict[str, Any] = {"methods": ("pcca+", "k-medoids"), "n_microstates": 20, "n_jobs": 1, "random_state": 0}
-COLUMNS = ["Q", "Q ±", "t2 / ps", "t2 / ps ±", "t3 / ps", "t3 / ps ±"]
-COLUMNS += ["populations", "entered", "seconds", "measured", "warnings"]
+NUMBERS = ["Q", "Q ±", "Q in hindsight", "VAMP-2", "VAMP-2 ±", "t2 / ps", "t2 / ps ±", "t3 / ps", "t3 / ps ±"]
+NUMBERS += ["t2 ratio", "t3 ratio"]
+COLUMNS = ["setting", *NUMBERS, "populations", "smallest", "entered", "never visited", "never left"]
+COLUMNS += ["seconds", "measured", "warnings"]
 
 
 def quick(trajs: Any = TRAJS, n_states: Any = 3, **changes: Any) -> Comparison:
@@ -98,19 +101,21 @@ def fitted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Split]]:
 class TestNumbers:
     def test_columns_and_types(self, result: Comparison) -> None:
         assert list(result.table.columns) == COLUMNS
-        assert list(result.table.index) == ["PCCA+ (20)", "k-medoids"]
+        assert list(result.table.index) == ["PCCA+", "k-medoids"]
+        assert result.table["setting"].tolist() == ["20 cells", ""]
         assert result.table.index.name == "method"
-        assert (result.table[[*COLUMNS[:6], "seconds"]].dtypes == np.float64).all()
+        assert (result.table[[*NUMBERS, "smallest", "seconds"]].dtypes == np.float64).all()
         least = [int(result.models[name].visits["entered"].min()) for name in result.table.index]
         assert result.table["entered"].tolist() == least
         assert all(f"was entered {n} times" in text for n, text in zip(least, result.table["warnings"], strict=True))
-        assert list(result.splits.columns) == ["method", "held out", "Q", "t2 / ps", "t3 / ps", "seconds", "error"]
+        measured = ["Q", "VAMP-2", "t2 / ps", "t3 / ps", "t2 ratio", "t3 ratio", "never visited", "never left"]
+        assert list(result.splits.columns) == ["method", "setting", "held out", *measured, "seconds", "error"]
         assert (result.splits["error"] == "").all()
         assert (result.n_states, result.lagtime, result.dt, result.unit, result.messages) == (3, 2, 2.0, "ps", [])
 
     def test_q_and_timescales_are_those_of_the_hidden_states(self, result: Comparison) -> None:
         # The wells lie so far apart that every method finds them: up to their names, states are the hidden ones.
-        for name in ("PCCA+ (20)", "k-medoids"):
+        for name in ("PCCA+", "k-medoids"):
             own = result.splits[result.splits["method"] == name].set_index("held out")
             for i, well in enumerate(WELLS):
                 row = own.loc[f"trajectory {i}"]
@@ -124,7 +129,7 @@ class TestNumbers:
         for name, row in result.table.iterrows():
             own = result.splits[result.splits["method"] == name]
             assert list(own["held out"]) == ["trajectory 0", "trajectory 1", "trajectory 2"]
-            for column in ("Q", "t2 / ps", "t3 / ps"):
+            for column in ("Q", "VAMP-2", "t2 / ps", "t3 / ps"):
                 assert row[column] == pytest.approx(np.mean(own[column]), rel=1e-12)
                 assert row[f"{column} ±"] == pytest.approx(np.std(own[column], ddof=1), rel=1e-12)
             assert row["measured"] == "3 of 3"
@@ -142,14 +147,14 @@ class TestNumbers:
         np.testing.assert_allclose(2.0 * plain.table["t2 / frame"], result.table["t2 / ps"], rtol=1e-14)
 
     def test_states_of_all_frames_under_the_models(self, result: Comparison) -> None:
-        assert list(result.models) == list(result.dtrajs) == list(result.timescales) == ["PCCA+ (20)", "k-medoids"]
+        assert list(result.models) == list(result.dtrajs) == list(result.timescales) == ["PCCA+", "k-medoids"]
         for name, model in result.models.items():
             for states, frames in zip(result.dtrajs[name], TRAJS, strict=True):
                 np.testing.assert_array_equal(states, model.transform(frames))
 
     def test_default_lag_times_are_the_same_for_all(self) -> None:
         its = quick(TRAJS[:2]).timescales
-        assert its["k-medoids"].lagtimes.tolist() == its["PCCA+ (20)"].lagtimes.tolist()
+        assert its["k-medoids"].lagtimes.tolist() == its["PCCA+"].lagtimes.tolist()
         assert len(its["k-medoids"].lagtimes) > 3
 
 
@@ -164,10 +169,10 @@ class TestAgreement:
         assert tested.agreement.loc["M3C", "MMC"] == adjusted_rand_score(labels["M3C"], labels["MMC"])
 
     def test_confusion_counts_frames(self, tested: Comparison) -> None:
-        table = tested.confusion("PCCA+ (10)", "M3C")
-        assert (table.index.name, table.columns.name, table.shape) == ("PCCA+ (10)", "M3C", (3, 3))
+        table = tested.confusion("PCCA+", "M3C")
+        assert (table.index.name, table.columns.name, table.shape) == ("PCCA+", "M3C", (3, 3))
         assert table.to_numpy().sum() == 400
-        rows, columns = (np.concatenate(tested.dtrajs[name]) for name in ("PCCA+ (10)", "M3C"))
+        rows, columns = (np.concatenate(tested.dtrajs[name]) for name in ("PCCA+", "M3C"))
         for i in range(3):
             for j in range(3):
                 assert table.loc[i, j] == np.count_nonzero((rows == i) & (columns == j))
@@ -175,7 +180,7 @@ class TestAgreement:
 
     @pytest.mark.parametrize("name", ["pcca+", "m3c", None])
     def test_an_unknown_method_lists_the_known(self, tested: Comparison, name: Any) -> None:
-        with pytest.raises(InputError, match=r"method=.* is not known; choose one of 'M3C', 'PCCA\+ \(10\)'"):
+        with pytest.raises(InputError, match=r"method=.* is not known; choose one of 'M3C', 'PCCA\+'"):
             tested.confusion("M3C", name)
 
 
@@ -217,7 +222,7 @@ class TestSplits:
     def test_test_data_are_judged_by_one_fit(self, fitted: list[tuple[str, Split]]) -> None:
         test = [well.frames for well in OTHERS]
         found = quick(test=test, lagtimes=1)
-        assert [name for name, _ in fitted] == ["PCCA+ (20)", "k-medoids"]
+        assert [name for name, _ in fitted] == ["PCCA+", "k-medoids"]
         assert all(x is y for _, split in fitted for x, y in zip(split.train.trajectories, TRAJS, strict=True))
         assert list(found.splits["held out"]) == ["test trajectory 0", "test trajectory 1"] * 2
         assert found.splits["Q"].tolist() == pytest.approx([counted_q(w.states, 1) for w in OTHERS] * 2)
@@ -250,30 +255,35 @@ class TestSplits:
             quick([TRAJS[0], TRAJS[1], TRAJS[0]])
         assert len(quick([TRAJS[0]] * 2, allow_overlap=True, lagtimes=1).splits) == 4
 
-    def test_a_missed_state_leaves_a_gap(self) -> None:
-        poor = TRAJS[2][WELLS[2].states != 0]
-        found = quick([*TRAJS[:2], poor], lagtimes=1)
+    def test_a_missed_state_is_counted_not_averaged_away(self) -> None:
+        seen = WELLS[2].states != 0
+        found = quick([*TRAJS[:2], TRAJS[2][seen]], lagtimes=1)
         own = found.splits[found.splits["method"] == "k-medoids"].set_index("held out")
-        assert own["Q"].isna().tolist() == [False, False, True]
+        assert own["never visited"].tolist() == [0, 0, 1]
+        # The state adds nothing to Q of that part, which takes part in the mean all the same.
+        of_two = counted_q(WELLS[2].states[seen] - 1, 1, 2)
+        assert own["Q"].tolist() == pytest.approx([*(counted_q(well.states, 1) for well in WELLS[:2]), of_two])
         row = found.table.loc["k-medoids"]
-        assert row["measured"] == "2 of 3"
-        assert row["Q"] == pytest.approx(np.mean([counted_q(well.states, 1) for well in WELLS[:2]]))
-        assert "Q is not known for 1 of 3 held-out parts" in row["warnings"]
+        assert (row["measured"], row["never visited"]) == ("3 of 3", 1)
+        assert row["Q"] == pytest.approx(own["Q"].mean())
+        assert "once a state adds nothing to Q, because 1 of 3 held-out parts do not visit it" in row["warnings"]
+        assert "  1+0" in str(found)
 
 
 class TestSameAnswer:
     def test_all_methods(self, tested: Comparison) -> None:
-        assert list(tested.table.index) == ["M3C", "PCCA+ (10)", "PCCA+ (20)", "MMC", "k-medoids"]
+        assert list(tested.table.index) == ["M3C", "PCCA+", "MMC", "k-medoids"]
+        assert tested.table["setting"].tolist() == ["", "10 cells", "", ""]  # both find the wells: the first is taken
         assert (tested.table["measured"] == "2 of 2").all()
         for name in tested.models:  # each is certain of the wells
             assert tested.agreement.loc["k-medoids", name] == 1.0
-        assert tested.table["Q"].tolist() == pytest.approx([np.mean([counted_q(w.states, 1) for w in OTHERS])] * 5)
+        assert tested.table["Q"].tolist() == pytest.approx([np.mean([counted_q(w.states, 1) for w in OTHERS])] * 4)
 
-    @pytest.mark.parametrize("method", METHODS)
+    @pytest.mark.parametrize("method", DEFAULT)
     def test_whichever_methods_stand_beside(self, tested: Comparison, method: str) -> None:
         test = [well.frames for well in OTHERS]
         alone = compare(
-            TRAJS[0], 3, methods=[method], test=test, n_microstates=20, lagtimes=[1, 2], random_state=5, n_jobs=1
+            TRAJS[0], 3, methods=[method], test=test, n_microstates=(20, 10), lagtimes=[1, 2], random_state=5, n_jobs=1
         )
         (name,) = alone.models
         for found, beside in zip(without_clock(alone), without_clock(tested), strict=True):
@@ -322,7 +332,7 @@ class TestFailures:
 
         monkeypatch.setattr(PCCAPlus, "fit", fail)
         found = quick(TRAJS[:2], lagtimes=1)
-        row = found.table.loc["PCCA+ (20)"]
+        row = found.table.loc["PCCA+"]
         assert row[["Q", "Q ±", "t2 / frame", "t3 / frame"]].isna().all()
         assert (row["populations"], row["measured"]) == ([], "0 of 2")
         assert row["warnings"] == "failed: status 7 <of a solver>"
@@ -331,9 +341,9 @@ class TestFailures:
         pd.testing.assert_series_equal(
             found.table.loc["k-medoids"].drop("seconds"), good.table.loc["k-medoids"].drop("seconds")
         )
-        assert "PCCA+ (20): failed: status 7 <of a solver>" in str(found)
+        assert "PCCA+: failed: status 7 <of a solver>" in str(found)
         assert "&lt;of a solver&gt;" in found._repr_html_()
-        assert found.plot_metastability().get_yticklabels()[0].get_text() == "PCCA+ (20)"
+        assert found.plot_metastability().get_yticklabels()[0].get_text() == "PCCA+"
 
     def test_one_failing_split(self, monkeypatch: pytest.MonkeyPatch) -> None:
         real = PCCAPlus.fit
@@ -344,16 +354,16 @@ class TestFailures:
             return real(self, data, y)
 
         monkeypatch.setattr(PCCAPlus, "fit", fail_without_the_first)
-        row = (found := quick(lagtimes=1)).table.loc["PCCA+ (20)"]
+        row = (found := quick(lagtimes=1)).table.loc["PCCA+"]
         assert row["measured"] == "2 of 3"
         assert row["Q"] == pytest.approx(np.mean([counted_q(well.states, 1) for well in WELLS[1:]]))
         assert row["warnings"].startswith("failed: I need trajectory 0")
-        assert "PCCA+ (20)" in found.models
+        assert "PCCA+" in found.models
 
     def test_all_failing_is_one_error_that_names_each(self) -> None:
         with pytest.raises(DegenerateSolutionError) as caught:
             quick([np.ones((30, 2)), np.ones((40, 2))])
-        for name in ("PCCA+ (20)", "k-medoids"):
+        for name in ("PCCA+", "k-medoids"):
             assert f"{name}: all 70 frames are equal" in str(caught.value)
 
 
@@ -420,7 +430,7 @@ class TestLeftOut:
 
     def test_microstates(self) -> None:
         found = quick(n_microstates=(10, 61), lagtimes=1)  # 600 frames without the one that is held out
-        assert list(found.models) == ["PCCA+ (10)", "k-medoids"]
+        assert found.table["setting"].tolist() == ["10 cells", ""]
         assert found.messages == ["n_microstates 61 left out: fewer than ten of 600 training frames for each"]
 
     def test_microstates_are_not_mentioned_without_pcca_plus(self) -> None:
@@ -432,7 +442,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "states": ({"n_states": 2.0}, "n_states=2.0 must"),
     "method": (
         {"methods": ("pcca+", "gmm")},
-        r"methods='gmm' is not known; choose one of 'm3c', 'pcca\+', 'mmc', 'k-m",
+        r"methods='gmm' is not known; choose one of 'm3c', 'pcca\+', 'tica\+pcca\+', 'hmm'",
     ),
     "no method": ({"methods": ()}, "must name at least one of m3c"),
     "lag time zero": ({"lagtime": 0}, "lagtime=0 must be a whole number of at least 1"),
@@ -479,7 +489,8 @@ class Bar:
     made: ClassVar[list[Bar]] = []
 
     def __init__(self, total: int) -> None:
-        self.total, self.n, self.closed, self.description = total, 0, False, ""
+        self.total, self.n, self.closed = total, 0, False
+        self.described: list[str] = []
         self.promised = total
         Bar.made.append(self)
 
@@ -490,7 +501,7 @@ class Bar:
         self.closed = True
 
     def set_description(self, text: str) -> None:
-        self.description = text
+        self.described.append(text)
 
 
 def test_progress_reaches_its_total() -> None:
@@ -499,7 +510,20 @@ def test_progress_reaches_its_total() -> None:
     (bar,) = Bar.made
     assert bar.n == bar.promised == 2 * 4  # two methods on the whole and on three splits
     assert bar.closed
-    assert bar.description == "compare"
+    assert bar.described[0] == bar.described[-1] == "compare"
+    assert bar.described[1:5] == [
+        "compare: PCCA+ to all data",
+        "compare: k-medoids to all data",
+        "compare: PCCA+ to all but trajectory 0",
+        "compare: k-medoids to all but trajectory 0",
+    ]
+
+
+def test_progress_by_tqdm_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    from tqdm import tqdm
+
+    quick(TRAJS[:2], n_microstates=(10, 20), progress=tqdm, lagtimes=1)
+    assert "PCCA+, 2 settings to all but trajectory 1" in capsys.readouterr().err
 
 
 class TestShown:
@@ -507,9 +531,10 @@ class TestShown:
         text = str(result)
         assert text == repr(result)
         assert text.startswith("3 states at lag time 4 ps, on held-out trajectories:")
-        assert "PCCA+ (20)" in text
-        assert "t3 / ps" in text
-        assert "warnings" not in text.splitlines()[2]
+        assert "PCCA+" in text
+        assert text.splitlines()[1] == "PCCA+ (20 cells) and k-medoids are level within errors."
+        assert "t2 t3/micro" in text
+        assert all(len(line) <= 100 for line in result.lines())
 
     def test_html_is_escaped(self) -> None:
         html = quick(TRAJS[:2], methods="k-medoids", unit="<b>&ps", lagtimes=1)._repr_html_()
@@ -524,7 +549,7 @@ class TestShown:
         assert axes.get_xlabel() == "held-out metastability Q at lag time 4 ps"
         assert axes is result.plot_metastability(ax=axes)
         panels = result.plot_timescales()
-        assert [text.get_text() for text in panels[0].get_legend().get_texts()] == ["PCCA+ (20)", "k-medoids"]
+        assert [text.get_text() for text in panels[0].get_legend().get_texts()] == ["PCCA+", "k-medoids"]
         assert panels[0].get_ylabel() == "implied timescale / ps"
         assert len(np.ravel(result.plot_map(TRAJS))) >= 2
         plt.close("all")

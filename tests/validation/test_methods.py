@@ -1,4 +1,4 @@
-"""The methods by name: which stand in the table, with which settings, and what becomes of those that fail."""
+"""A method is fitted and judged, its setting is chosen without the test data, and failures are results."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from m3c_md import KMedoids, PCCAPlus
+from m3c_md import HiddenMarkov, KMedoids, PCCAPlus, TICAPCCAPlus
+from m3c_md.clustering import kinetic_map
 from m3c_md.clustering.state_estimator import StateEstimator
-from m3c_md.exceptions import DegenerateSolutionError, FewVisitsWarning, InputError, SolverError
+from m3c_md.exceptions import DegenerateSolutionError, InputError, SolverError
 from m3c_md.inputs.dataset import Dataset
-from m3c_md.validation import implied_timescales, metastability
-from m3c_md.validation.methods import METHODS, Task, build_methods, fit_and_judge, judgement_on, usable_numbers
+from m3c_md.validation import implied_timescales, metastability, methods
+from m3c_md.validation.measures import Judgement
+from m3c_md.validation.methods import Task, best_setting, fit_and_judge
 from m3c_md.validation.splits import Split
 from tests.conftest import hidden_markov_wells
 
@@ -21,91 +23,25 @@ SPLIT = Split(Dataset.of([TRAIN.frames]), {"other": Dataset.of([TEST.frames])})
 
 
 def task(estimator: StateEstimator, seed: tuple[int, ...] = (0, 0)) -> Task:
-    return Task("it", 0, estimator, SPLIT, seed)
+    return Task("it", 0, {"": estimator}, SPLIT, seed)
 
 
-class TestBuild:
-    def test_all_with_their_settings(self) -> None:
-        built, message = build_methods(METHODS, 3, 5, (50, 20), 10_000)
-        assert list(built) == ["M3C", "PCCA+ (20)", "PCCA+ (50)", "MMC", "k-medoids"]
-        assert message == ""
-        for name, estimator in built.items():
-            settings = estimator.get_params()
-            assert settings["n_states"] == 3
-            assert settings.get("lagtime", 5) == 5
-            assert name != "PCCA+ (20)" or settings["n_microstates"] == 20
-        assert built["M3C"].get_params()["lagtime"] == built["PCCA+ (50)"].get_params()["lagtime"] == 5
-
-    def test_in_the_order_given(self) -> None:
-        assert list(build_methods(["k-medoids", "m3c"], 2, 1, 5, 100)[0]) == ["k-medoids", "M3C"]
-
-    def test_a_single_name_and_repeated_names(self) -> None:
-        assert list(build_methods("mmc", 2, 1, 5, 100)[0]) == ["MMC"]
-        assert list(build_methods(("mmc", "mmc"), 2, 1, 5, 100)[0]) == ["MMC"]
-
-    def test_capitals_as_in_the_tables(self) -> None:
-        assert list(build_methods(["M3C", "K-Medoids"], 2, 1, 5, 100)[0]) == ["M3C", "k-medoids"]
-
-    @pytest.mark.parametrize("name", ["pcca", "PCCA+ (50)", "", None, 3])
-    def test_an_unknown_name_lists_the_known(self, name: Any) -> None:
-        with pytest.raises(InputError) as caught:
-            build_methods(("m3c", name), 2, 1, 5, 100)
-        assert repr(name) in str(caught.value)
-        assert all(repr(known) in str(caught.value) for known in METHODS)
-
-    @pytest.mark.parametrize("names", [(), [], None, 7, {"m3c": 1}])
-    def test_no_names(self, names: Any) -> None:
-        with pytest.raises(InputError, match=r"must name at least one of m3c, pcca\+, mmc, k-medoids"):
-            build_methods(names, 2, 1, 5, 100)
-
-    def test_microstates_concern_pcca_plus_only(self) -> None:
-        assert build_methods(["k-medoids"], 60, 1, (50, 100), 20)[1] == ""
-        with pytest.raises(InputError, match="n_microstates=50 must be a whole number of at least 60"):
-            build_methods(["pcca+"], 60, 1, (50, 100), 20)
-
-
-class TestNumbersOfMicrostates:
-    @pytest.mark.parametrize("given", [40, np.int64(40), [40], (40, 40), range(40, 41), np.array([40]), {40}])
-    def test_one_or_several(self, given: Any) -> None:
-        assert usable_numbers(given, 3, 400) == ([40], "")
-
-    def test_rising_and_ten_frames_for_each(self) -> None:
-        kept, message = usable_numbers((100, 10, 40, 41), 3, 400)
-        assert kept == [10, 40]
-        assert message == "n_microstates 41, 100 left out: fewer than ten of 400 training frames for each"
-
-    def test_the_smallest_stays_in_any_case(self) -> None:
-        assert usable_numbers((200, 50), 3, 30)[0] == [50]
-
-    @pytest.mark.parametrize(
-        ("given", "message"),
-        [
-            ((), "n_microstates is empty"),
-            (2, "n_microstates=2 must be a whole number of at least 3"),
-            ((50, 1), "n_microstates=1 must"),
-            (50.0, "n_microstates=50.0 must"),
-            ("50", "n_microstates='50' must be a number or several"),
-            (None, "n_microstates=None must"),
-            ([[50, 100], [200]], r"n_microstates=\[50, 100\] must"),
-            (True, "n_microstates=True must"),
-        ],
-    )
-    def test_refused(self, given: Any, message: str) -> None:
-        with pytest.raises(InputError, match=message):
-            usable_numbers(given, 3, 1000)
+def judged(quality: float, vamp2: float = 1.0) -> Judgement:
+    return Judgement(quality, vamp2, np.array([1.0]), 0, 0)
 
 
 class TestFitAndJudge:
     def test_judged_on_the_test_data(self) -> None:
         fit = fit_and_judge(task(KMedoids(3)), 2)
         assert fit.model is not None
-        assert fit.error == ""
+        assert fit.error == fit.setting == ""
+        assert fit.trials == {}
         assert fit.seconds > 0.0
         states = fit.model.transform(TEST.frames)
-        quality, times = fit.judgements["other"]
-        assert quality == metastability(states, 2)
+        found = fit.judgements["other"]
+        assert found.metastability == pytest.approx(metastability(states, 2), rel=1e-14)
         its = implied_timescales(states, [2], confidence=None)
-        np.testing.assert_array_equal(times, [its.timescales_for_process(i)[0] for i in range(2)])
+        np.testing.assert_array_equal(found.timescales, [its.timescales_for_process(i)[0] for i in range(2)])
 
     def test_the_estimator_given_is_left_alone(self) -> None:
         estimator = KMedoids(3)
@@ -139,12 +75,88 @@ class TestFitAndJudge:
         with pytest.raises(ZeroDivisionError):
             fit_and_judge(task(KMedoids(3)), 1)
 
-    def test_a_missed_state_gives_nan_not_a_guess(self) -> None:
-        with pytest.warns(FewVisitsWarning):
-            model = KMedoids(3, random_state=0).fit_fetch(TRAIN.frames)
-        seen = TEST.frames[TEST.states != 1]
-        with pytest.warns() as caught:
-            quality, times = judgement_on(model, [seen], 1)
-        assert {w.category.__name__ for w in caught} == {"UnvisitedStateWarning", "DisconnectedWarning"}
-        assert np.isnan(quality)
-        assert np.isnan(times).tolist() == [False, True]
+
+class TestChoice:
+    """One coarse setting that cannot tell three wells apart, and one that can."""
+
+    COARSE, FINE = PCCAPlus(3, n_microstates=3, n_restarts=1), PCCAPlus(3, n_microstates=12, n_restarts=1)
+
+    def overlapping(self, seed: int) -> np.ndarray:
+        """Three wells in one column, and a column of large noise in which three cells say nothing."""
+        wells = hidden_markov_wells(400, 3, seed)
+        noise = np.random.default_rng(seed).normal(size=400)
+        return np.column_stack([0.6 * wells.states + 0.1 * noise[::-1], noise])
+
+    def chosen_for(self, tests: dict[str, Dataset], monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[Any]]:
+        seen: list[Any] = []
+        real = methods._fitted
+
+        def watched(estimator: Any, split: Split, *more: Any) -> Any:
+            seen.append(split)
+            return real(estimator, split, *more)
+
+        monkeypatch.setattr(methods, "_fitted", watched)
+        train = Dataset.of([self.overlapping(seed) for seed in (1, 2)])
+        settings = {"coarse": self.COARSE, "fine": self.FINE}
+        return fit_and_judge(Task("it", 0, settings, Split(train, tests), (0,)), 1), seen
+
+    def test_the_held_out_training_data_choose_and_the_test_data_are_not_asked(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        test = {"other": Dataset.of(self.overlapping(3))}
+        fit, seen = self.chosen_for(test, monkeypatch)
+        inner = {name: trial.inner.metastability for name, trial in fit.trials.items()}
+        assert fit.setting == max(inner, key=lambda name: inner[name])
+        assert inner["coarse"] != inner["fine"]
+        # What chooses are halves of the training trajectories, judged by their other halves.
+        for split in seen[:2]:
+            assert split.train.lengths == [200, 200]
+            assert [part.lengths for part in split.tests.values()] == [[200, 200]]
+        assert all(split.tests == test for split in seen[2:])
+        # Both were fitted to all training data and judged, so that hindsight can be shown.
+        assert len(seen) == 4
+        assert fit.judgements["other"] is fit.trials[fit.setting].judgements["other"]
+        assert fit.trials["coarse"].judgements["other"] != fit.trials["fine"].judgements["other"]
+        without, _ = self.chosen_for({"another": Dataset.of(self.overlapping(9))}, monkeypatch)
+        assert without.setting == fit.setting
+
+    def test_without_test_data_only_the_chosen_one_is_fitted_to_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        fit, seen = self.chosen_for({}, monkeypatch)
+        assert len(seen) == 3
+        assert seen[-1].train.lengths == [400, 400]
+        assert all(trial.judgements == {} for trial in fit.trials.values())
+
+    def test_largest_q_then_largest_vamp2_then_the_first(self) -> None:
+        assert best_setting({"a": judged(1.5, 9.0), "b": judged(1.6, 1.0)}) == "b"
+        assert best_setting({"a": judged(1.5, 1.1), "b": judged(1.5 - 1e-13, 1.2)}) == "b"
+        assert best_setting({"a": judged(1.5), "b": judged(1.5)}) == "a"
+        assert best_setting({"a": Judgement.unknown(2), "b": judged(0.1)}) == "b"
+        assert best_setting({"a": Judgement.unknown(2), "b": Judgement.unknown(2)}) == "a"
+
+    def test_too_short_for_a_choice(self) -> None:
+        train = Dataset.of(hidden_markov_wells(9, 2, 0).frames)
+        settings = {"2": PCCAPlus(2, 6, n_microstates=2), "3": PCCAPlus(2, 6, n_microstates=3)}
+        fit = fit_and_judge(Task("it", 0, settings, Split(train, {}), (0,)), 6)
+        assert fit.setting == "2"
+        assert all(np.isnan(trial.inner.metastability) for trial in fit.trials.values())
+
+    @pytest.mark.parametrize("kind", [TICAPCCAPlus, HiddenMarkov])
+    def test_tica_is_done_once_for_all_settings_of_a_lag_time(self, kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        done: list[int] = []
+        real = kinetic_map.kinetic_map
+
+        def watched(data: Any, lagtime: int) -> Any:
+            done.append(lagtime)
+            return real(data, lagtime)
+
+        monkeypatch.setattr(kinetic_map, "kinetic_map", watched)
+        settings = {
+            f"{n} {lag}": kind(3, n_components=n, tica_lagtime=lag, n_microstates=10, n_restarts=1)
+            for lag in (1, 2)
+            for n in (1, 2)
+        }
+        fit = fit_and_judge(Task("it", 0, settings, SPLIT, (0,)), 1)
+        assert done == [1, 2, 1, 2]  # of the halves, then of all
+        assert fit.model is not None
+        alone = fit_and_judge(Task("it", 0, {fit.setting: settings[fit.setting]}, SPLIT, (0,)), 1)
+        np.testing.assert_array_equal(alone.model.transform(TEST.frames), fit.model.transform(TEST.frames))  # type: ignore[union-attr]
