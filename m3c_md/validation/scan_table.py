@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from m3c_md.clustering.margin_model import M3CModel
 from m3c_md.exceptions import M3CWarning
 from m3c_md.inputs.dataset import Dataset
+from m3c_md.markov.timescales import implied_timescales
+from m3c_md.markov.transitions import metastability
 from m3c_md.validation.methods import least_entered
 from m3c_md.validation.scan_fits import REST, NumberOfStates
 from m3c_md.validation.state_tree import shared_frames, state_tree
-from m3c_md.markov.timescales import implied_timescales
-from m3c_md.markov.transitions import metastability
 
 if TYPE_CHECKING:
     import pandas as pd
