@@ -17,7 +17,7 @@ COMPARE_FILES = (
     *("table.csv", "splits.csv", "settings.csv", "metastability.png", "implied_timescales.png"),
     *("ramachandran.png", "report.txt"),
 )
-SCAN_FILES = ("table.csv", "scan.png", "report.txt")
+SCAN_FILES = ("table.csv", "tree.csv", "scan.png", "tree.png", "report.txt")
 
 COMPARE_EXAMPLES = """examples:
   m3c-md compare run*.xtc --top protein.pdb --n-states 3 --dt 20 --unit ps --out comparison
@@ -30,7 +30,8 @@ implied_timescales.png, ramachandran.png (for one phi and one psi) and report.tx
 SCAN_EXAMPLES = """examples:
   m3c-md scan run*.xtc --top protein.pdb --states 2 3 4 5 6 --out scan
 
-DIR gets table.csv, scan.png and report.txt. Scan one state further than you would go."""
+DIR gets table.csv, scan.png, report.txt, and tree.csv and tree.png (how states split).
+Scan one state further than you would go."""
 
 
 def add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -159,7 +160,7 @@ def run_compare(options: argparse.Namespace, console: Console) -> int:
 
 
 def run_scan(options: argparse.Namespace, console: Console) -> int:
-    """Fit several numbers of states, print table and suggestion, write table and picture."""
+    """Fit several numbers of states, print table and suggestion, write tables and pictures."""
     from tqdm import tqdm
 
     dt, unit = time_step(options)
@@ -184,14 +185,17 @@ def run_scan(options: argparse.Namespace, console: Console) -> int:
                 console.warn(f"{number} states: {text}")
         _use_files()
         folder.table("table.csv", scan.table)
+        folder.table("tree.csv", scan.tree.set_index("n_states"))
         table = scan.table.drop(columns="warnings")
         chosen = "none" if scan.suggestion is None else scan.suggestion
         body = [f"M3C at lag time {options.lag * dt:g} {unit}:", *table_lines(table)]
         body += ["", f"suggested number of states: {chosen}", scan.reason]
         _say(console, body)
         folder.picture("scan.png", scan.plot())
+        folder.picture("tree.png", scan.plot_tree())
         seconds = _report(folder, options, console, data, body, began)
     result = {"command": "scan", "suggestion": scan.suggestion, "reason": scan.reason, "table": _records(table)}
+    result["tree"] = _records(scan.tree.set_index("n_states"))
     console.result({**result, **_common(folder, options, console, dt, unit, seconds)})
     return 0
 
@@ -224,7 +228,8 @@ def _say(console: Console, lines: list[str]) -> None:
 
 
 def _records(table: Any) -> list[dict[str, Any]]:
-    return [dict(row) for row in table.reset_index().to_dict("records")]
+    rows = table.reset_index().astype(object)
+    return [dict(row) for row in rows.where(rows.notna(), None).to_dict("records")]
 
 
 def _report(

@@ -13,6 +13,7 @@ from m3c_md.plots.relevance import plot_relevance
 from m3c_md.plots.search import plot_candidates, plot_search
 from m3c_md.plots.state_map import plot_ramachandran, plot_state_map
 from m3c_md.plots.timescales import plot_implied_timescales
+from m3c_md.plots.tree import plot_state_tree
 
 __all__ = [
     "STATE_COLORS",
@@ -28,5 +29,6 @@ __all__ = [
     "plot_scan",
     "plot_search",
     "plot_state_map",
+    "plot_state_tree",
     "state_color",
 ]

@@ -95,7 +95,7 @@ def plot_scan(table: pd.DataFrame, *, lagtime: int = 1, dt: float = 1.0, unit: s
     left.legend(fontsize="small", ncols=2)
     low = (table["stability"] - table["least stability"]).clip(lower=0.0)  # a mean can round to below its smallest part
     middle.errorbar(numbers, table["stability"], yerr=[low, np.zeros(len(low))], fmt="o-", color="0.3", capsize=3)
-    middle.set(ylim=(0.0, 1.05), ylabel="adjusted Rand index under resampling")
+    middle.set(ylim=(0.0, 1.05), ylabel="adjusted Rand index of fits to halves")
     for n, shares in zip(numbers, table["populations"], strict=True):
         bottom = 0.0
         for state, share in enumerate(shares):

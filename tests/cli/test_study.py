@@ -100,5 +100,8 @@ def test_scan(arrays, tmp_path, capsys):
     assert "suggested number of states: 2" in said.err
     assert "suggested number of states: 2" in (tmp_path / "report.txt").read_text()
     assert result["table"][0]["n_states"] == 2
+    assert [(row["n_states"], row["state"], row["parent"]) for row in result["tree"]] == [(2, 0, None), (2, 1, None)]
+    tree = pd.read_csv(tmp_path / "tree.csv")
+    assert tree["population"].tolist() == [row["population"] for row in result["tree"]]
     assert main(["scan", *arrays, *options]) == 2
     assert "exists; choose another folder" in capsys.readouterr().err

@@ -152,9 +152,7 @@ def test_command(trajs: Trajectories, tmp_path: Path, monkeypatch: pytest.Monkey
     assert (tmp_path / "one" / "table.csv").read_text() == (tmp_path / "two" / "table.csv").read_text()
 
 
-def test_fits_to_resampled_trajectories_that_fail_are_not_hidden(
-    trajs: Trajectories, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fits_to_halves_that_fail_are_not_hidden(trajs: Trajectories, monkeypatch: pytest.MonkeyPatch) -> None:
     """They count as unstable, and the table says why."""
     original, calls = scan_module.M3C.fit_fetch, []
 
@@ -166,7 +164,7 @@ def test_fits_to_resampled_trajectories_that_fail_are_not_hidden(
 
     monkeypatch.setattr(scan_module.M3C, "fit_fetch", fails_later)
     table = scan(trajs).table
-    said = "1 of 2 fits to resampled trajectories failed: no luck with this sample; use others"
+    said = "1 of 2 fits to halves of the data failed: no luck with this sample; use others"
     assert table.loc[2, "warnings"].endswith(said)
     assert table.loc[2, "least stability"] == 0.0
-    assert "resampled" not in table.loc[3, "warnings"]
+    assert "halves" not in table.loc[3, "warnings"]

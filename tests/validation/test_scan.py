@@ -16,7 +16,8 @@ from m3c_md.exceptions import DegenerateSolutionError, InputError, ShortTrajecto
 from m3c_md.inputs.dataset import Dataset
 from m3c_md.matching import agreement
 from m3c_md.validation import StateScan, implied_timescales, metastability, scan
-from m3c_md.validation.scan import suggest
+from m3c_md.validation.methods import Fit
+from m3c_md.validation.scan_fits import NumberOfStates, decided, halves_of, in_known_kernel
 from tests.conftest import hidden_markov_wells
 
 WELLS = [hidden_markov_wells(200, 3, seed) for seed in range(3)]
@@ -61,15 +62,15 @@ class TestThreeWells:
     def test_columns(self, scanned: StateScan) -> None:
         times = ["t2 / ns", "t3 / ns", "t4 / ns"]
         assert list(scanned.table.columns) == [
-            "Q",
+            *("Q", "Q ±", "held-out Q"),
             *times,
-            "stability",
-            "least stability",
-            "populations",
-            "entered",
-            "warnings",
+            *("stability", "least stability", "halves", "populations", "entered", "trajectories", "warnings"),
         ]
         assert scanned.table["entered"].tolist() == [m.visits["entered"].min() for m in scanned.models.values()]
+        fewest = [m.visits["trajectories"].min() for m in scanned.models.values()]
+        assert scanned.table["trajectories"].tolist() == fewest
+        errors = [m.candidates.loc[0, "error"] for m in scanned.models.values()]
+        assert scanned.table["Q ±"].tolist() == errors
         assert scanned.table.index.tolist() == [2, 3, 4]
         assert scanned.table.index.name == "n_states"
         assert (scanned.table[["Q", *times, "stability", "least stability"]].dtypes == np.float64).all()
@@ -112,7 +113,9 @@ class TestThreeWells:
         monkeypatch.setattr(M3C, "fit_fetch", four_fail)
         scanned = quick(TRAJS, (2, 3, 4), lagtime=2, dt=0.5, unit="ns")
         row = scanned.table.loc[4]
-        assert row.drop(["populations", "warnings"]).isna().all()
+        assert row.drop(["populations", "halves", "warnings"]).isna().all()
+        assert row["halves"] == 0
+        assert set(scanned.tree["n_states"]) == {2, 3}
         assert row["populations"] == []
         assert "degenerate" in row["warnings"]
         assert scanned.reason.endswith("M3C failed for 4 states.")
@@ -120,7 +123,7 @@ class TestThreeWells:
 
 
 class TestStability:
-    def test_is_the_agreement_with_models_of_resampled_trajectories(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_is_the_agreement_with_models_of_halves(self, monkeypatch: pytest.MonkeyPatch) -> None:
         models = []
         real = M3C.fit_fetch
 
@@ -129,22 +132,64 @@ class TestStability:
             return models[-1][1]
 
         monkeypatch.setattr(M3C, "fit_fetch", record)
-        # Four wells by two states: which wells go together depends on the sample.
+        # Four wells by two states: which wells go together depends on the half.
         data = [hidden_markov_wells(150, 4, seed).frames for seed in range(3)]
         found = quick(data, 2, n_resamples=3)
-        (used, whole), *resampled = models
-        assert used is not None
-        assert len(resampled) == 3
-        for sample, _ in resampled:
-            # Three trajectories are cut into four pieces each, so that there are ten or more to draw from.
-            assert len(sample.lengths) == 12
-            assert all(any(np.shares_memory(x, y) for y in data) for x in sample.trajectories)
+        (_, whole), *halves = models
+        for half, _ in halves:
+            # Three trajectories are cut into four pieces each, so that there are ten or more to choose from.
+            assert len(half.lengths) == 6
+            assert all(any(np.shares_memory(x, y) for y in data) for x in half.trajectories)
         labels = np.concatenate(whole.transform(data))
-        scores = [adjusted_rand_score(labels, np.concatenate(model.transform(data))) for _, model in resampled]
-        assert found.table.loc[2, "stability"] == np.mean(scores)
-        assert found.table.loc[2, "least stability"] == min(scores)
+        scores = [adjusted_rand_score(labels, np.concatenate(model.transform(data))) for _, model in halves]
+        row = found.table.loc[2]
+        assert row["stability"] == np.mean(scores)
+        assert row["least stability"] == min(scores)
+        assert row["halves"] == len(halves)
 
-    def test_a_failing_resample_counts_as_zero(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_held_out_q_is_that_of_frames_a_half_does_not_have(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        models = []
+        real = M3C.fit_fetch
+
+        def record(self: M3C, data: Any, **options: Any) -> Any:
+            models.append((data, real(self, data, **options)))
+            return models[-1][1]
+
+        monkeypatch.setattr(M3C, "fit_fetch", record)
+        found = quick(n_states=3)
+        pieces = [piece for x in TRAJS for piece in np.array_split(x, 4)]
+        expected = []
+        for half, model in models[1:]:
+            used = {float(x[0, 0]) for x in half.trajectories}
+            rest = [piece for piece in pieces if float(piece[0, 0]) not in used]
+            assert len(rest) == 6
+            expected.append(metastability(model.transform(rest), 1, 3))
+        assert found.table.loc[3, "held-out Q"] == pytest.approx(np.mean(expected), rel=1e-12)
+        assert len(expected) == 2
+
+    def test_fits_to_halves_learn_nothing_again(self) -> None:
+        rng = np.random.default_rng(0)
+        slow = np.repeat(rng.integers(2, size=60), 40)[:, None] + 0.2 * rng.normal(size=(2400, 1))
+        frames = np.hstack([slow, rng.normal(size=(2400, 3))])
+        model = M3C(2, metric="kinetic", bandwidth=1.0, random_state=0).fit_fetch(frames)
+        again = in_known_kernel(M3C(2, metric="kinetic"), model).fit_fetch(frames)
+        assert again.candidates["metric"].unique().tolist() == ["given"]
+        assert again.candidates["bandwidth"].unique().tolist() == [model.bandwidth]
+        # The same coordinates in the same unit (of windows there, of frames here): model.metric is A Aᵀ, M3C takes A.
+        np.testing.assert_allclose(again.metric, model.metric, rtol=1e-3, atol=1e-6)
+        assert agreement(model.transform(frames), again.transform(frames)) > 0.995
+
+    @pytest.mark.parametrize(
+        ("agreements", "enough"),
+        [([], False), ([0.95, 0.9], True), ([0.95, 0.84], False), ([0.9, 0.45], True), ([0.99, 0.42], False)],
+    )
+    def test_more_halves_only_where_two_leave_a_doubt(self, agreements: list[float], enough: bool) -> None:
+        assert decided(NumberOfStates(Fit(None, 0.0, {}), agreements=agreements)) is enough
+
+    def test_stable_states_take_two_halves(self) -> None:
+        assert quick(n_states=3, n_resamples=5).table.loc[3, "halves"] == 2
+
+    def test_a_failing_half_counts_as_zero(self, monkeypatch: pytest.MonkeyPatch) -> None:
         real, calls = M3C.fit, []
 
         def fail_the_second(self: M3C, data: Any, y: Any = None) -> M3C:
@@ -161,17 +206,44 @@ class TestStability:
     @pytest.mark.parametrize(("n_frames", "lagtime", "n_pieces"), [(600, 1, 10), (100, 10, 4), (30, 20, 1)])
     def test_pieces_of_a_single_trajectory_hold_transitions(self, n_frames: int, lagtime: int, n_pieces: int) -> None:
         x = np.arange(float(n_frames))[:, None]
-        samples = scan._samples(Dataset.of([x]), lagtime, 4, np.random.default_rng(0))
-        assert [len(sample.lengths) for sample in samples] == [n_pieces] * 4
-        for piece in (piece for sample in samples for piece in sample.trajectories):
-            assert len(piece) > lagtime
-            assert (np.diff(piece[:, 0]) == 1.0).all()
+        for half, tests in halves_of(Dataset.of([x]), lagtime, 4, np.random.default_rng(0)):
+            rest = [] if n_pieces == 1 else tests["rest"].trajectories
+            assert len(half.lengths) == -(-n_pieces // 2)
+            for piece in half.trajectories + rest:
+                assert len(piece) > lagtime
+                assert (np.diff(piece[:, 0]) == 1.0).all()
+            # Every frame is in one of the two.
+            frames = np.concatenate(half.trajectories + rest)[:, 0]
+            np.testing.assert_array_equal(np.sort(frames), x[:, 0])
 
-    def test_ten_trajectories_are_drawn_whole(self) -> None:
+    def test_ten_trajectories_stay_whole(self) -> None:
         data = [np.full((20, 1), float(i)) for i in range(10)]
-        for sample in scan._samples(Dataset.of(data), 1, 3, np.random.default_rng(0)):
-            assert len(sample.lengths) == 10
-            assert all(any(np.array_equal(x, y) for y in data) for x in sample.trajectories)
+        halves = halves_of(Dataset.of(data), 1, 3, np.random.default_rng(0))
+        drawn = [[float(x[0, 0]) for x in half.trajectories] for half, _ in halves]
+        assert [len(half) for half in drawn] == [5, 5, 5]
+        assert drawn[0] != drawn[1]
+        assert all(len(x) == 20 for half, _ in halves for x in half.trajectories)
+
+
+class TestTree:
+    def test_of_three_wells(self, scanned: StateScan) -> None:
+        tree = scanned.tree
+        assert tree["n_states"].tolist() == [2, 2, 3, 3, 3, 4, 4, 4, 4]
+        three = tree[tree["n_states"] == 3].set_index("state")
+        two, hidden = (np.concatenate(scanned.models[n].transform(TRAJS)) for n in (2, 3))
+        for state, row in three.iterrows():
+            assert row["parent"] == np.bincount(two[hidden == state]).argmax()
+            assert row["share"] == np.mean(two[hidden == state] == row["parent"])
+            assert row["population"] == np.mean(hidden == state)
+        assert three["nested"].all()
+        # One of two states goes on as it was, the other one is split by the process that two states do not have.
+        assert three["timescale / ns"].isna().sum() == 1
+        assert three["timescale / ns"].max() == scanned.table.loc[3, "t3 / ns"]
+        np.testing.assert_allclose(tree.groupby("n_states")["population"].sum(), 1.0)
+
+    def test_drawn(self, scanned: StateScan) -> None:
+        axes = scanned.plot_tree()
+        assert [label.get_text() for label in axes.get_yticklabels()] == ["2 states", "3 states", "4 states"]
 
 
 class TestInput:
@@ -275,73 +347,3 @@ class TestShown:
         pd.testing.assert_frame_equal(again.table, scanned.table)
         assert again.reason == scanned.reason
         assert scanned in {scanned}
-
-
-def table(rows: dict[int, tuple[float, float]], unit: str = "ps") -> pd.DataFrame:
-    """Stability and fastest timescale of each number of states."""
-    most = max(rows)
-    filled = []
-    for n, (stability, fastest) in rows.items():
-        times = {f"t{i} / {unit}": np.nan if i > n else fastest + 100.0 * (n - i) for i in range(2, most + 1)}
-        filled.append({"n_states": n, "Q": 0.9 * n, **times, "stability": stability})
-    return pd.DataFrame(filled).set_index("n_states")
-
-
-class TestSuggest:
-    def test_the_largest_gap_wins(self) -> None:
-        chosen, reason = suggest(table({2: (1.0, 50.0), 3: (0.9, 40.0), 4: (0.95, 4.0), 5: (0.2, 3.0)}), 1.0, "ps")
-        assert chosen == 3
-        assert "The next process is 10.0 times faster, the largest gap among 2, 3, 4 states." in reason
-        assert "(adjusted Rand index 0.90)" in reason
-        assert "takes 40 ps, longer than the lag time of 1 ps" in reason
-        assert "Not stable: 5 (0.20)." in reason
-
-    def test_a_next_process_below_the_lag_counts_as_the_lag(self) -> None:
-        chosen, reason = suggest(table({2: (1.0, 50.0), 3: (1.0, 30.0), 4: (1.0, 0.001)}), 5.0, "ps")
-        assert chosen == 3
-        assert "at least 6.0 times faster" in reason
-
-    @pytest.mark.parametrize("next_one", [(np.nan, np.nan), (1.0, np.nan), (0.5, -np.inf)])
-    def test_a_next_process_that_is_not_found_counts_as_the_lag(self, next_one: tuple[float, float]) -> None:
-        chosen, reason = suggest(table({2: (1.0, 50.0), 3: (1.0, 30.0), 4: next_one}), 2.0, "ps")
-        assert chosen == 3
-        assert "at least 15.0 times faster" in reason
-
-    def test_unstable_ones_are_listed_and_not_chosen(self) -> None:
-        chosen, reason = suggest(table({2: (0.85, 30.0), 3: (0.79, 29.0), 4: (np.nan, np.nan)}), 1.0, "ps")
-        assert chosen == 2
-        assert "Not stable: 3 (0.79). M3C failed for 4 states." in reason
-        assert "the largest gap" not in reason  # of one candidate
-
-    def test_exactly_stable_is_stable(self) -> None:
-        assert suggest(table({2: (0.8, 30.0), 3: (0.0, 1.0)}), 1.0, "ps")[0] == 2
-
-    def test_exactly_the_lag_is_not_slow(self) -> None:
-        assert suggest(table({2: (1.0, 5.0)}), 5.0, "ps")[0] is None
-
-    def test_the_last_number_has_no_next_one(self) -> None:
-        chosen, reason = suggest(table({2: (1.0, 50.0), 3: (1.0, 40.0)}), 1.0, "ps")
-        assert chosen == 2
-        assert "1.2 times faster" in reason
-        assert "The gap after 3 states is not known: scan one state more." in reason
-
-    def test_without_any_gap_the_largest_number(self) -> None:
-        chosen, reason = suggest(table({2: (1.0, 50.0), 4: (1.0, 40.0), 6: (0.3, 30.0)}), 1.0, "ps")
-        assert chosen == 4
-        assert "The gap after 2, 4 states is not known" in reason
-
-    def test_none_is_convincing(self) -> None:
-        chosen, reason = suggest(table({2: (0.5, 50.0), 3: (0.7, 40.0)}), 1.0, "ps")
-        assert chosen is None
-        assert "labels agree best for 3 states (adjusted Rand index 0.70, 0.8 wanted)" in reason
-        assert "takes 40 ps (lag time 1 ps)" in reason
-
-    def test_stable_but_not_slow(self) -> None:
-        chosen, reason = suggest(table({2: (1.0, np.nan), 3: (np.nan, np.nan)}), 1.0, "ps")
-        assert chosen is None
-        assert "best for 2 states (adjusted Rand index 1.00" in reason
-        assert "fastest process is not resolved" in reason
-        assert "nan" not in reason
-
-    def test_a_negative_agreement_is_better_than_none(self) -> None:
-        assert "best for 3 states" in suggest(table({2: (np.nan, np.nan), 3: (-0.1, 4.0)}), 1.0, "ps")[1]
