@@ -18,7 +18,7 @@ from m3c_md.exceptions import DisconnectedWarning, InputError, M3CWarning, Model
 from m3c_md.inputs.dataset import Dataset
 from m3c_md.matching import agreement
 from tests.conftest import hidden_markov_wells
-from tests.validation import THREE_STATES, markov_chain
+from tests.markov import THREE_STATES, markov_chain
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::m3c_md.exceptions.FewVisitsWarning"),

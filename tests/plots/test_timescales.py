@@ -10,7 +10,7 @@ from deeptime.util.validation import ImpliedTimescales
 from m3c_md.exceptions import InputError
 from m3c_md.plots import plot_implied_timescales
 from m3c_md.validation import implied_timescales
-from tests.validation import THREE_STATES, markov_chain
+from tests.markov import THREE_STATES, markov_chain
 
 LAGS = np.array([1, 2, 5, 10])
 

@@ -12,7 +12,7 @@ from m3c_md.inputs.dataset import Dataset
 from m3c_md.validation import transition_counts
 from m3c_md.validation.measures import judge, microstate_timescales, vamp2_of_counts
 from tests.conftest import hidden_markov_wells
-from tests.validation import THREE_STATES, markov_chain, slowest, stationary
+from tests.markov import THREE_STATES, markov_chain, slowest, stationary
 
 TRAIN, TEST = hidden_markov_wells(300, 3, 1), hidden_markov_wells(250, 3, 2)
 
