@@ -33,17 +33,30 @@ LEFT_OF: dict[str, set[str]] = {
     "features": {"exceptions", "disk", "inputs", "workers"},
     "data": {"exceptions", "disk", "features"},
     "optimize": {"exceptions"},
+    "export": {"exceptions", "inputs", "optimize"},
     "frames": {"exceptions", "inputs", "optimize"},
     "partitions": {"exceptions", "optimize", "frames"},
     "search": {"exceptions", "matching", "workers", "optimize", "frames", "partitions"},
-    "clustering": {"exceptions", "disk", "inputs", "matching", "optimize", "frames", "partitions", "search"},
+    "clustering": {"exceptions", "disk", "inputs", "matching", "optimize", "export", "frames", "partitions", "search"},
     "plots": {"exceptions", "inputs", "matching", "clustering"},
     "validation": {"exceptions", "disk", "inputs", "matching", "workers", "clustering", "plots"},
 }
 # The front doors see the whole house.
 FRONT_DOORS = {"__init__", "__main__", "cli"}
 # Slow to import, or not installed everywhere: only inside functions.
-HEAVY = {"cvxpy", "ortools", "highspy", "scs", "clarabel", "matplotlib", "pandas", "dask", "distributed", "openmm"}
+HEAVY = {
+    "cvxpy",
+    "ortools",
+    "highspy",
+    "scs",
+    "clarabel",
+    "matplotlib",
+    "pandas",
+    "dask",
+    "distributed",
+    "openmm",
+    "torch",
+}
 
 
 def name_of(path: Path) -> str:

@@ -16,7 +16,14 @@ from m3c_md.clustering.given_metric import check_metric, checked_metric
 from m3c_md.clustering.margin_model import MarginModel
 from m3c_md.clustering.search_notes import search_notes
 from m3c_md.clustering.state_estimator import StateEstimator
-from m3c_md.clustering.training_data import LaggedPair, Note, check_distinct, training_set
+from m3c_md.clustering.training_data import (
+    LaggedPair,
+    Note,
+    check_distinct,
+    check_made_of,
+    columns_of_featurizer,
+    training_set,
+)
 from m3c_md.clustering.visits import visits_of_source, visits_of_windows
 from m3c_md.exceptions import (
     InputError,
@@ -132,7 +139,9 @@ class MarginEstimator(StateEstimator):
         """Model of the winner, which is the first candidate."""
         raise NotImplementedError
 
-    def fit(self, data: Any, y: Any = None, *, client: Any = None, checkpoint: Any = None) -> Self:
+    def fit(
+        self, data: Any, y: Any = None, *, client: Any = None, checkpoint: Any = None, featurizer: Any = None
+    ) -> Self:
         """Find the states of trajectories.
 
         Parameters
@@ -153,6 +162,9 @@ class MarginEstimator(StateEstimator):
         checkpoint : path, optional
             Folder in which every finished step of the search is kept. The same fit with the same folder goes on where
             it was stopped, by whatever; remove the folder when you have the model. Needs a number as random_state.
+        featurizer : DihedralFeaturizer, optional
+            What made the data. The model then knows the names of its columns and the atoms that they are made of, and
+            so do its files: all that `M3CModel.to_plumed` and ``m3c-md export`` need.
 
         Returns
         -------
@@ -161,9 +173,11 @@ class MarginEstimator(StateEstimator):
         del y
         # A typo is told at once, not after the hour that it may take to read the data.
         settings, bandwidths = self._checked_settings(client, checkpoint)
+        dihedrals = columns_of_featurizer(featurizer)
         _check_lengths(data)
         client = current_client(_as_given(data)) if client is None else client
         given = training_set(data)
+        check_made_of(given, dihedrals)
         windows, source, first_frames, n_frames, notes = self._searched(given, client)
         n_windows = windows.n_windows if source is None else source.n_windows
         class_bounds(n_windows, settings.n_states, settings.balance)
@@ -225,7 +239,8 @@ class MarginEstimator(StateEstimator):
         model = self._model_of(problem, candidates)
         with ONE_BLAS_THREAD:
             visits = visits_of_windows(model, windows) if source is None else visits_of_source(model, source)
-        self._keep(model, notes, given.columns, visits)
+        model.dihedral_columns = dihedrals
+        self._keep(model, notes, given.columns if dihedrals is None else dihedrals.columns, visits)
         return self
 
     def _halving(self) -> bool:

@@ -19,6 +19,7 @@ from m3c_md.exceptions import (
 from m3c_md.frames.windows import WindowSet, windows_of_pairs, windows_of_trajectories
 from m3c_md.inputs.coordinates import check_coordinates
 from m3c_md.inputs.dataset import Dataset
+from m3c_md.inputs.dihedral_columns import DihedralColumns, check_same_columns
 from m3c_md.inputs.trajectories import as_time_lagged_pair, column_names
 from m3c_md.partitions.nearest import Clustering, at_most_distinct
 
@@ -46,6 +47,23 @@ def training_set(data: Any) -> Dataset | LaggedPair:
     if isinstance(data, tuple) and len(data) == 2:
         return LaggedPair(*as_time_lagged_pair(data), column_names(data))
     return Dataset.of(data)
+
+
+def columns_of_featurizer(featurizer: Any) -> DihedralColumns | None:
+    """Columns that a featuriser makes, and the atoms behind them; None where none is given."""
+    if featurizer is None:
+        return None
+    if not callable(getattr(featurizer, "dihedral_columns", None)):
+        raise InputError(f"featurizer={featurizer!r:.60} must be the DihedralFeaturizer that made the data")
+    found: DihedralColumns = featurizer.dihedral_columns()
+    return found
+
+
+def check_made_of(data: Dataset | LaggedPair, columns: DihedralColumns | None) -> None:
+    """Refuse a featuriser that has not made the data."""
+    if columns is not None:
+        n_columns = data.first.shape[1] if isinstance(data, LaggedPair) else data.n_columns
+        check_same_columns(data.columns, columns.columns, n_columns)
 
 
 def transition_pairs(data: Dataset | LaggedPair, lagtime: int) -> tuple[WindowSet, list[Note]]:
