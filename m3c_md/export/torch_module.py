@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -65,6 +66,11 @@ def torch_module(variable: CollectiveVariable, columns: DihedralColumns | None) 
             return self.variable(torch.stack([sine / length, cosine / length], dim=-1).flatten()).squeeze()
 
     if columns is None:
-        return torch.jit.trace(Variable().eval(), torch.zeros(2, variable.n_columns, dtype=torch.float64))
-    points = np.random.default_rng(0).normal(size=(int(columns.quartets.max()) + 1, 3))
-    return torch.jit.trace(OfPositions(columns.quartets).eval(), tensor(points))
+        module, example = Variable(), torch.zeros(2, variable.n_columns, dtype=torch.float64)
+    else:
+        points = np.random.default_rng(0).normal(size=(int(columns.quartets.max()) + 1, 3))
+        module, example = OfPositions(columns.quartets), tensor(points)
+    with warnings.catch_warnings():
+        # PyTorch would have us use something newer, but TorchScript is what PLUMED and openmm-torch read.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return torch.jit.trace(module.eval(), example)
