@@ -8,11 +8,12 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from deeptime.util.callbacks import ProgressCallback
-from numpy.typing import NDArray
 
 from m3c_md.arrays import IntArray
 from m3c_md.clustering.checkpoint import CheckpointFolder, check_checkpoint
 from m3c_md.clustering.given_metric import check_metric, checked_metric
+from m3c_md.clustering.given_starts import state_arrays, window_labels
+from m3c_md.clustering.given_weights import check_weights, frame_weights, with_weights
 from m3c_md.clustering.margin_model import MarginModel
 from m3c_md.clustering.search_notes import search_notes
 from m3c_md.clustering.state_estimator import StateEstimator
@@ -32,7 +33,6 @@ from m3c_md.frames.cluster import check_client, current_client, is_dask, spread
 from m3c_md.frames.source import LocalSource, Source, sample_windows
 from m3c_md.frames.windows import WindowSet, equally_spaced
 from m3c_md.inputs.dataset import Dataset
-from m3c_md.inputs.lengths import window_counts
 from m3c_md.inputs.settings import (
     check_choice,
     check_integer,
@@ -140,7 +140,14 @@ class MarginEstimator(StateEstimator):
         raise NotImplementedError
 
     def fit(
-        self, data: Any, y: Any = None, *, client: Any = None, checkpoint: Any = None, featurizer: Any = None
+        self,
+        data: Any,
+        y: Any = None,
+        *,
+        client: Any = None,
+        checkpoint: Any = None,
+        featurizer: Any = None,
+        weights: Any = None,
     ) -> Self:
         """Find the states of trajectories.
 
@@ -165,6 +172,10 @@ class MarginEstimator(StateEstimator):
         featurizer : DihedralFeaturizer, optional
             What made the data. The model then knows the names of its columns and the atoms that they are made of, and
             so do its files: all that `M3CModel.to_plumed` and ``m3c-md export`` need.
+        weights : array (n_frames,), or list of them, optional
+            Weights of frames, one array per trajectory, e.g. exp(bias / kT) of a biased simulation. A window counts as
+            much as its first frame, but at least a twentieth of the mean and at most twenty times that. They take the
+            place of ``reweight``. Populations of the model remain shares of frames.
 
         Returns
         -------
@@ -173,7 +184,7 @@ class MarginEstimator(StateEstimator):
         del y
         # A typo is told at once, not after the hour that it may take to read the data.
         settings, bandwidths = self._checked_settings(client, checkpoint)
-        dihedrals = columns_of_featurizer(featurizer)
+        dihedrals, weights = columns_of_featurizer(featurizer), check_weights(weights)
         _check_lengths(data)
         client = current_client(_as_given(data)) if client is None else client
         given = training_set(data)
@@ -183,6 +194,7 @@ class MarginEstimator(StateEstimator):
         class_bounds(n_windows, settings.n_states, settings.balance)
         check_distinct(windows, settings.n_states)
         shortest = self._shortest() if isinstance(given, Dataset) else 0
+        by_frame = None if weights is None else frame_weights(given, weights, shortest)
         starts = self._checked_starts(first_frames, n_frames, shortest)
         names = tuple(start if isinstance(start, str) else "labels" for start in starts)
         metric = checked_metric(self.metric, windows.frames)
@@ -199,12 +211,14 @@ class MarginEstimator(StateEstimator):
                 n_features=self._n_features(windows.frames.shape[1], n_windows),
                 feature_kind=self.features,
                 scale=self.scale,
-                reweight=self._reweighted(),
+                reweight=self._reweighted() and by_frame is None,
                 n_coarse=int(self.n_coarse),
                 source=source,
                 kinetic=self._lag() > 0 and metric in ("auto", "kinetic"),
                 given=metric if isinstance(metric, Metric) else None,
             )
+            if by_frame is not None:
+                problem = with_weights(problem, by_frame, first_frames)
             usual = default_bandwidths(problem.data.frames, problem.scale).tolist()
             _check_widths(bandwidths, usual)
             bandwidths = bandwidths or usual
@@ -268,7 +282,7 @@ class MarginEstimator(StateEstimator):
             if isinstance(start, str):
                 check_choice("starts", start, self.KNOWN_STARTS)
             else:
-                _state_arrays(start)
+                state_arrays(start)
         check_metric(self.metric, timeless=self._lag() == 0)
         self._n_features(1, 1)
         bandwidths = self._bandwidths()
@@ -327,7 +341,7 @@ class MarginEstimator(StateEstimator):
         return [
             start
             if isinstance(start, str)
-            else _window_labels(_state_arrays(start), first_frames, n_frames, shortest, self.n_states)
+            else window_labels(state_arrays(start), first_frames, n_frames, shortest, self.n_states)
             for start in self._given_starts()
         ]
 
@@ -386,32 +400,3 @@ def _sample(source: Source) -> tuple[WindowSet, Source, IntArray, int]:
 
 def _as_list(starts: Any) -> Any:
     return [starts] if isinstance(starts, str) else starts
-
-
-def _state_arrays(start: Any) -> list[NDArray[np.integer]]:
-    """State trajectories that were given as a start."""
-    parts = start if is_list_of_arrays(start) else [start]
-    try:
-        arrays = [np.asarray(part) for part in parts]
-    except ValueError:  # lists of different length
-        arrays = [np.empty(0)]
-    if any(a.ndim != 1 or a.dtype.kind not in "iu" for a in arrays):
-        raise InputError("a start that is not a name must be integer states, one 1-d array per trajectory")
-    return arrays
-
-
-def _window_labels(
-    arrays: list[NDArray[np.integer]], first_frames: IntArray, n_frames: int, shortest: int, n_states: int
-) -> IntArray:
-    """Turn state trajectories given as a start into labels of the windows (those of their first frames)."""
-    # Trajectories too short for the lag time take no part in the fit, nor do their states.
-    counts = window_counts([len(a) for a in arrays], shortest)
-    states = np.concatenate([a for a, n in zip(arrays, counts, strict=True) if n] or [np.empty(0, dtype=int)])
-    if len(states) != n_frames:
-        raise InputError(f"a start has {len(states)} states for {n_frames} frames; give every frame a state")
-    found = np.unique(states)
-    if not np.array_equal(found, np.arange(n_states)):
-        raise InputError(
-            f"a start has the states {found[:10].tolist()}, but n_states={n_states} needs all of 0 to {n_states - 1}"
-        )
-    return np.asarray(states[first_frames], dtype=np.intp)
