@@ -13,7 +13,9 @@ Runs are cut into chunks as in `m3c_md.data.simulate`; besides the files that ar
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import functools
 import hashlib
 import json
 import math
@@ -236,41 +238,39 @@ def _advance(
     else:
         start = starts[settings.starts[trajectory % len(settings.starts)]]
         point, values = start_point(system, settings, start, trajectory), None
-    bias = Bias(*of_model, filling, settings.temperature, values)
     n_filling = math.ceil(filling.fill_frames / settings.chunk_frames)
     n_frames = _chunks(settings, filling)[chunk]
     seed = chunk_seed(settings, trajectory, chunk + 1)
     collecting = chunk >= n_filling
-    frames, point, felt = _run_chunk(_biased(system, bias), settings, bias, point, n_frames, seed, collecting)
+    make_bias = functools.partial(Bias, *of_model, filling, settings.temperature)
+    frames, point, felt, values = run_chunk(system, settings, make_bias, values, point, n_frames, seed, collecting)
     if collecting:
         first = (chunk - n_filling) * settings.chunk_frames
         write_xtc(parts / f"{chunk - n_filling:05d}.xtc", frames, first, settings)
         with writing_file(parts / f"bias_{chunk - n_filling:05d}.npy") as temporary:
             np.save(temporary, felt)
     with writing_file(checkpoint) as temporary:
-        np.savez(temporary, n_chunks=chunk + 1, values=bias.values, **point._asdict())
+        np.savez(temporary, n_chunks=chunk + 1, values=values, **point._asdict())
 
 
-def _biased(system: openmm.System, bias: Bias) -> openmm.System:
-    """Copy of a system with the bias added; the system owns the force from then on."""
-    import copy
-
-    biased = copy.copy(system)
-    biased.addForce(bias.force)
-    return biased
-
-
-def _run_chunk(
+def run_chunk(
     system: openmm.System,
     settings: Settings,
-    bias: Bias,
+    make_bias: Callable[[Any], Bias],
+    values: npt.NDArray[np.float64] | None,
     point: PhaseSpacePoint,
     n_frames: int,
     seed: int,
     collecting: bool,
-) -> tuple[npt.NDArray[np.float32], PhaseSpacePoint, npt.NDArray[np.float64]]:
-    """Run frames; return them, the end, and variable and bias of each frame. Hills are dropped unless collecting."""
-    context = make_context(system, settings, seed)
+) -> tuple[npt.NDArray[np.float32], PhaseSpacePoint, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Run frames; return them, the end, variable and bias of each frame, and the bias on its grid.
+
+    Hills are dropped unless collecting.
+    """
+    bias = make_bias(values)
+    biased = copy.copy(system)
+    biased.addForce(bias.force)
+    context = make_context(biased, settings, seed)
     context.setPositions(point.positions)
     context.setVelocities(point.velocities)
     frames = np.empty((n_frames, *point.positions.shape), dtype=np.float32)
@@ -286,7 +286,7 @@ def _run_chunk(
         point = current_point(context)
         frames[frame] = point.positions - point.positions.mean(axis=0)
         felt[frame] = bias.at_frame(context)
-    return frames, point, felt
+    return frames, point, felt, bias.values
 
 
 def _finish(folder: Path, settings: Settings, trajectory: int) -> None:
