@@ -75,7 +75,7 @@ class Filling:
     steps_per_hill: int = 125
     height: float = 1.0
     width: float = 0.1
-    bias_factor: float = 10.0
+    bias_factor: float = 6.0
 
 
 class Bias:
