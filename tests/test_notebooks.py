@@ -21,8 +21,6 @@ import m3c_md
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 SECONDS_PER_NOTEBOOK = 300
-# Notebooks that simulate: what they need besides, and how long they may take.
-SIMULATING = {"7_from_states_to_sampling": ("openmm", 3600)}
 LARGEST_FILE = 1_000_000
 # Pixels; 75 dpi times the widest picture that is still readable on a page.
 WIDEST_PICTURE = 1500
@@ -114,8 +112,6 @@ sys.stdout.write(nbformat.writes(notebook))
 def test_the_notebook_runs(path: Path, executed_notebooks: dict[str, Future[subprocess.CompletedProcess[str]]]):
     for name in ("nbclient", "nbformat", "ipykernel"):
         pytest.importorskip(name, reason=f"{name} executes the notebooks; install the extra 'notebooks'")
-    if path.stem in SIMULATING:
-        pytest.importorskip(SIMULATING[path.stem][0])
     done = executed_notebooks[path.stem].result()
     assert done.returncode == 0, done.stderr
     cells = json.loads(done.stdout)["cells"]
@@ -131,8 +127,7 @@ def execution(folder: Path) -> Callable[[Path], subprocess.CompletedProcess[str]
     kernel = running_interpreter(folder)
 
     def execute(path: Path) -> subprocess.CompletedProcess[str]:
-        _, seconds = SIMULATING.get(path.stem, ("", SECONDS_PER_NOTEBOOK))
-        command = [sys.executable, "-c", EXECUTE, str(path), kernel, str(seconds)]
+        command = [sys.executable, "-c", EXECUTE, str(path), kernel, str(SECONDS_PER_NOTEBOOK)]
         return subprocess.run(command, env={**os.environ, **known}, capture_output=True, text=True, check=False)
 
     return execute
