@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from m3c_md.clustering.k_medoids import KMedoids
     from m3c_md.clustering.m3c import M3C
     from m3c_md.clustering.margin_model import M3CModel
+    from m3c_md.clustering.microstate_lumping import lump_microstates
     from m3c_md.clustering.mmc import MMC
     from m3c_md.clustering.model_file import load_model
     from m3c_md.clustering.pcca_plus import PCCAPlus
     from m3c_md.clustering.relevance import relevance_by_dihedral, relevance_by_residue
     from m3c_md.features.featurizer import DihedralFeaturizer
+    from m3c_md.markov.kinetics import kinetics
     from m3c_md.validation.comparison import compare
     from m3c_md.validation.scan import scan_states
 
@@ -29,7 +31,9 @@ __all__ = [
     "M3CModel",
     "PCCAPlus",
     "compare",
+    "kinetics",
     "load_model",
+    "lump_microstates",
     "relevance_by_dihedral",
     "relevance_by_residue",
     "scan_states",
@@ -43,7 +47,9 @@ _HOMES = {
     "MMC": "m3c_md.clustering.mmc",
     "PCCAPlus": "m3c_md.clustering.pcca_plus",
     "compare": "m3c_md.validation.comparison",
+    "kinetics": "m3c_md.markov.kinetics",
     "load_model": "m3c_md.clustering.model_file",
+    "lump_microstates": "m3c_md.clustering.microstate_lumping",
     "relevance_by_dihedral": "m3c_md.clustering.relevance",
     "relevance_by_residue": "m3c_md.clustering.relevance",
     "scan_states": "m3c_md.validation.scan",

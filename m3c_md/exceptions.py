@@ -108,6 +108,10 @@ class DisconnectedWarning(M3CWarning):
     """Frames or states lie outside the largest set that the trajectories connect."""
 
 
+class NonReversibleWarning(M3CWarning):
+    """A transition matrix without detailed balance was lumped by the mean of its flows in both directions."""
+
+
 class FewerStatesWarning(M3CWarning):
     """A method left some of the states asked for without frames."""
 

@@ -29,34 +29,27 @@ LEFT_OF: dict[str, set[str]] = {
     "inputs": {"exceptions"},
     "matching": {"exceptions"},
     "workers": set(),
+    "confidence": set(),
     "systems": {"exceptions", "inputs", "matching"},
     "features": {"exceptions", "disk", "inputs", "workers"},
     "optimize": {"exceptions"},
     "export": {"exceptions", "inputs", "optimize"},
     "data": {"exceptions", "disk", "inputs", "features", "export"},
+    "markov": {"exceptions", "confidence", "inputs"},
     "frames": {"exceptions", "inputs", "optimize"},
     "partitions": {"exceptions", "optimize", "frames"},
     "search": {"exceptions", "matching", "workers", "optimize", "frames", "partitions"},
-    "clustering": {"exceptions", "disk", "inputs", "matching", "optimize", "export", "frames", "partitions", "search"},
-    "plots": {"exceptions", "inputs", "matching", "clustering"},
-    "validation": {"exceptions", "disk", "inputs", "matching", "workers", "clustering", "plots"},
+    "clustering": {
+        *("exceptions", "disk", "inputs", "matching", "optimize", "export", "markov", "frames", "partitions", "search"),
+    },
+    "plots": {"exceptions", "confidence", "inputs", "matching", "markov", "clustering"},
+    "validation": {"exceptions", "disk", "inputs", "matching", "workers", "markov", "clustering", "plots"},
 }
 # The front doors see the whole house.
 FRONT_DOORS = {"__init__", "__main__", "cli"}
 # Slow to import, or not installed everywhere: only inside functions.
-HEAVY = {
-    "cvxpy",
-    "ortools",
-    "highspy",
-    "scs",
-    "clarabel",
-    "matplotlib",
-    "pandas",
-    "dask",
-    "distributed",
-    "openmm",
-    "torch",
-}
+HEAVY = {"cvxpy", "ortools", "highspy", "scs", "clarabel", "matplotlib", "pandas", "dask", "distributed"}
+HEAVY |= {"openmm", "torch"}
 
 
 def name_of(path: Path) -> str:
@@ -220,3 +213,65 @@ def picture() -> str:
 
 def test_the_picture_in_the_readme_is_drawn_from_the_code() -> None:
     assert picture() in (PROJECT.parent / "README.md").read_text(), f"put this into README.md:\n{picture()}"
+
+
+MOST_LINES_OF_A_MODULE = 400
+# Without the docstring: a public function has every parameter explained, and an example.
+MOST_LINES_OF_A_FUNCTION = 60
+USUAL_LINES_OF_A_FUNCTION = 25
+
+
+def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines of a function that are not its docstring."""
+    assert function.end_lineno is not None
+    first = function.body[0]
+    documented = ast.get_docstring(function) is not None
+    described = (first.end_lineno or 0) - first.lineno + 1 if documented else 0
+    return function.end_lineno - function.lineno + 1 - described
+
+
+class TestSizes:
+    def test_no_module_is_long(self) -> None:
+        lengths = {name_of(path): len(path.read_text().splitlines()) for path in MODULES}
+        assert {name: n for name, n in lengths.items() if n > MOST_LINES_OF_A_MODULE} == {}
+
+    def test_no_function_is_long_and_most_are_short(self) -> None:
+        lengths = {
+            f"{name_of(path)}: {node.name}, line {node.lineno}": code_lines(node)
+            for path in MODULES
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        }
+        assert {name: n for name, n in lengths.items() if n > MOST_LINES_OF_A_FUNCTION} == {}
+        assert sorted(lengths.values())[int(0.9 * len(lengths))] <= USUAL_LINES_OF_A_FUNCTION
+
+
+def own_imports() -> dict[str, set[str]]:
+    """Modules of the package that each of them imports, at once or inside a function, but not for types alone."""
+    names = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path for path in MODULES}
+    modules = {name.removesuffix(".__init__"): path for name, path in names.items()}
+    found = {}
+    for module, path in modules.items():
+        tree = ast.parse(path.read_text())
+        for_types = {
+            id(inner)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+            for statement in node.body
+            for inner in ast.walk(statement)
+        }
+        brought = imported([node for node in ast.walk(tree) if id(node) not in for_types])
+        # A name may be a module, or something that a module holds.
+        found[module] = {name if name in modules else name.rpartition(".")[0] for name in brought} & set(modules)
+    return found
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Not even inside functions: whoever needs the other belongs with it, or below it."""
+    # The front door opens every room by name, and rooms ask it for the version only.
+    imports = {module: names - {"m3c_md", module} for module, names in own_imports().items()}
+    while leaves := [module for module, names in imports.items() if not names]:
+        for leaf in leaves:
+            del imports[leaf]
+        imports = {module: names - set(leaves) for module, names in imports.items()}
+    assert imports == {}

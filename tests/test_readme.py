@@ -15,7 +15,7 @@ README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 def test_the_example_runs_as_printed():
     matplotlib.use("Agg")
-    first, relevance, second = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    first, relevance, rates, second = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     names: dict[str, object] = {}
     exec(first, names)
     assert names["msm"].transition_matrix.shape == (3, 3)
@@ -24,6 +24,8 @@ def test_the_example_runs_as_printed():
     exec(relevance, names)
     assert len(names["ax"].patches) == len(names["model"].relevance) == 2
     assert [x.shape for x in names["slow"]] == [(len(x), 1) for x in names["trajs"]]
+    exec(rates, names)
+    assert abs(names["result"].states["population"].sum() - 1.0) < 1e-9
     # The last goes on where the first ended; two trajectories and the quick methods will do to see that it runs.
     names["trajs"] = names["trajs"][:2]
     exec(second.replace("n_states=3,", 'n_states=3, methods=("pcca+", "k-medoids"), n_jobs=1,'), names)

@@ -15,6 +15,7 @@ from m3c_md.cli.console import Console, plain_warnings
 from m3c_md.cli.demo import add_demo
 from m3c_md.cli.export import add_export
 from m3c_md.cli.fit import add_fit
+from m3c_md.cli.kinetics import add_kinetics
 from m3c_md.cli.sample import add_sample
 from m3c_md.cli.simulate import add_simulate
 from m3c_md.cli.study import add_compare, add_scan
@@ -23,6 +24,7 @@ EXAMPLES = """examples:
   m3c-md demo
   m3c-md fit run*.xtc --top protein.pdb --n-states 3 --dt 2 --unit ps --out states
   m3c-md transform states/model.m3c new*.xtc --top protein.pdb --out new-states
+  m3c-md kinetics states/model.m3c run*.xtc --top protein.pdb --core --dt 2 --unit ps --out kinetics
   m3c-md compare run*.xtc --top protein.pdb --n-states 3 --out comparison
   m3c-md scan run*.xtc --top protein.pdb --states 2 3 4 5 --out scan
   m3c-md fit distances*.npy --n-states 4 --out states      (your own features)
@@ -83,6 +85,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"m3c-md {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (add_fit, add_transform, add_compare, add_scan, add_export, add_sample, add_simulate, add_demo):
+    for add in (
+        add_fit,
+        add_transform,
+        add_kinetics,
+        add_compare,
+        add_scan,
+        add_export,
+        add_sample,
+        add_simulate,
+        add_demo,
+    ):
         add(commands)
     return parser

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
+from typing import Any
 
 from m3c_md.cli.console import Console
 from m3c_md.cli.fit import FEATURES, brief_list, write_labels
@@ -39,24 +40,12 @@ def add_transform(commands: argparse._SubParsersAction[argparse.ArgumentParser])
 
 def run_transform(options: argparse.Namespace, console: Console) -> int:
     """Label new files with the features and the rule of an earlier fit."""
-    from m3c_md import load_model
-    from m3c_md.exceptions import InputError
-
     began = time.perf_counter()
     with OutputFolder(options.out, TRANSFORM_FILES, force=options.force) as folder:
         import numpy as np
 
-        model = load_model(options.model)
-        settings = FeatureSettings.read(options.model.parent / FEATURES)
-        if len(settings.columns) != model.n_columns:
-            raise InputError(
-                f"{options.model.parent / FEATURES} has {len(settings.columns)} columns, but {options.model} was "
-                f"fitted to {model.n_columns}; keep the two files of a fit together"
-            )
-        _check_sort(settings, options)
-        data = load_trajectories(options, settings)
+        model, data = load_like_fit(options)
         folder.protect(data.inputs)
-        _check_columns(settings, data, options.model)
         for line in data_lines(data):
             console.say(line)
         dtrajs = model.transform(data.features)
@@ -86,6 +75,24 @@ def run_transform(options: argparse.Namespace, console: Console) -> int:
         }
     )
     return 0
+
+
+def load_like_fit(options: argparse.Namespace) -> tuple[Any, Trajectories]:
+    """Model of an earlier fit, and files with the features that it was fitted to."""
+    from m3c_md import load_model
+    from m3c_md.exceptions import InputError
+
+    model = load_model(options.model)
+    settings = FeatureSettings.read(options.model.parent / FEATURES)
+    if len(settings.columns) != model.n_columns:
+        raise InputError(
+            f"{options.model.parent / FEATURES} has {len(settings.columns)} columns, but {options.model} was "
+            f"fitted to {model.n_columns}; keep the two files of a fit together"
+        )
+    _check_sort(settings, options)
+    data = load_trajectories(options, settings)
+    _check_columns(settings, data, options.model)
+    return model, data
 
 
 def _check_sort(settings: FeatureSettings, options: argparse.Namespace) -> None:

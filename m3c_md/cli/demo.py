@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from m3c_md.data import MolecularData
     from m3c_md.validation.comparison import Comparison
 
+# States of alanine dipeptide, and microstates of PCCA+ from few to many: its states depend on the number.
 N_STATES = 3
 MICROSTATES = (100, 200, 500)
+# Enough to see in a viewer what the structures of a state share.
 STRUCTURES_PER_STATE = 10
 DEMO_FILES = (
     *("ramachandran.png", "implied_timescales.png", "metastability.png", "relevance.png", "search.png"),

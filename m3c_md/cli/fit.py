@@ -8,6 +8,15 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from m3c_md.cli.console import Console
+from m3c_md.cli.markov import (
+    add_core_option,
+    core_files,
+    coring_lines,
+    markov_lines,
+    plateau_lines,
+    plateau_result,
+    warn_of_rise,
+)
 from m3c_md.cli.output import OutputFolder, add_checkpoint_option, add_output_options
 from m3c_md.cli.report import data_lines, draw_ramachandran, relevance_lines, report_text, state_lines
 from m3c_md.cli.structures import write_structures
@@ -18,11 +27,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from m3c_md.clustering.margin_model import M3CModel
-    from m3c_md.validation.timescales import ImpliedTimescales
+    from m3c_md.markov.timescales import ImpliedTimescales
 
 MODEL, FEATURES = "model.m3c", "features.json"
 FIT_FILES = (
-    *(MODEL, FEATURES, "labels/*.npy", "structures/state_*.pdb"),
+    *(MODEL, FEATURES, "labels/*.npy", "cored/*.npy", "transitions/*.npy", "structures/state_*.pdb"),
     *("implied_timescales.png", "ramachandran.png", "relevance.png", "search.png", "report.txt"),
 )
 
@@ -34,7 +43,8 @@ EXAMPLES = """examples:
 DIR gets labels/NAME.npy (a state per frame), model.m3c and features.json (for m3c-md transform and
 m3c_md.load_model), implied_timescales.png, search.png, ramachandran.png (for one phi and one psi),
 relevance.png (which residues or columns the states depend on), structures/state_0.pdb ... (the frames
-deepest inside each state, B-factors: relevance of the residue) and report.txt."""
+deepest inside each state, B-factors: relevance of the residue) and report.txt. With --core also
+cored/NAME.npy (states by coring) and transitions/NAME.npy (True for frames between two cores)."""
 
 
 def add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -53,6 +63,7 @@ def add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.add_argument(
         "--structures", type=whole_number(0), default=10, metavar="N", help="PDB models per state (default: 10)"
     )
+    add_core_option(parser)
     add_checkpoint_option(parser)
     add_output_options(parser)
     parser.set_defaults(run=run_fit)
@@ -62,7 +73,7 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
     """Fit, say what was found, and write everything down; what matters most is written first."""
     from tqdm import tqdm
 
-    dt, unit = time_step(options)
+    time_step(options)  # a unit without a time is told before any data are read
     began = time.perf_counter()
     with OutputFolder(options.out, FIT_FILES, force=options.force) as folder:
         from m3c_md import M3C
@@ -79,19 +90,19 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
         folder.text(FEATURES, data.settings.to_json())
         with folder.writing(MODEL) as path:
             model.save(path)
-        quality, timescales = _kinetics(dtrajs, model.n_states, options, dt, unit)
+        body, curves, numbers = _kinetic_findings(folder, model, data, dtrajs, options)
+        warn_of_rise(console, list(curves.values())[-1])
         with_structures = data.settings.dihedrals is not None and options.structures > 0
-        body = _findings(model, quality, timescales) + relevance_lines(model, data, with_structures)
+        body += relevance_lines(model, data, with_structures)
         console.say()
         for line in body:
             console.say(line)
-        _write_pictures(folder, model, data, timescales)
+        _write_pictures(folder, model, data, curves)
         if with_structures:
             write_structures(folder, model, data, options.structures)
         seconds = time.perf_counter() - began
         folder.text("report.txt", report_text(options, console, data, body, seconds))
     console.say(f"\nWritten to {options.out} in {seconds:.1f} s: {brief_list(folder.names())}")
-    at_lag = _at_lag(timescales, model.lagtime)
     console.result(
         {
             "command": "fit",
@@ -100,10 +111,7 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
             "relevance": model.relevance.to_list(),
             "populations": model.populations,
             "visits": None if model.visits is None else model.visits.to_dict("records"),
-            "Q": quality,
-            "lag_time": model.lagtime * dt,
-            "unit": unit,
-            "timescales": {name: value for name, value in at_lag.items() if " " not in name},
+            **numbers,
             "objective": model.objective,
             "gap": model.gap,
             "warnings": console.warnings,
@@ -124,19 +132,51 @@ def write_labels(folder: OutputFolder, data: Trajectories, dtrajs: list[NDArray[
             np.save(path, states)
 
 
-def _kinetics(
-    dtrajs: list[NDArray[np.int32]], n_states: int, options: argparse.Namespace, dt: float, unit: str
-) -> tuple[float, ImpliedTimescales]:
-    """Q at the lag time, and timescales at lag times among which that of the fit is."""
-    from m3c_md.exceptions import M3CWarning
-    from m3c_md.validation import implied_timescales, metastability
+def _kinetic_findings(
+    folder: OutputFolder,
+    model: M3CModel,
+    data: Trajectories,
+    dtrajs: list[NDArray[np.int32]],
+    options: argparse.Namespace,
+) -> tuple[list[str], dict[str, ImpliedTimescales], dict[str, Any]]:
+    """Lines on states and timescales, timescales to draw by name, and numbers for scripts; cored states are written."""
+    from m3c_md.validation import metastability
 
+    quality = metastability(dtrajs, options.lag, model.n_states)
+    timescales = _timescales(dtrajs, model.n_states, options)
+    numbers = {
+        "Q": quality,
+        "lag_time": model.lagtime * timescales.dt,
+        "unit": timescales.unit,
+        "timescales": {name: t for name, t in _at_lag(timescales, model.lagtime).items() if " " not in name},
+        "plateaus": plateau_result(timescales),
+        "coring": None,
+    }
+    lines = _findings(model, quality, timescales) + markov_lines(dtrajs, timescales, model, options.seed)
+    if not options.core:
+        return lines, {"": timescales}, numbers
+    cored = core_files(folder, model, data)
+    after = _timescales(cored.dtrajs, model.n_states, options)
+    numbers["coring"] = {"margin": cored.margin, "plateaus": plateau_result(after)}
+    return lines + coring_lines(cored, after), {"as labelled": timescales, "cored": after}, numbers
+
+
+def _timescales(dtrajs: list[NDArray[np.int32]], n_states: int, options: argparse.Namespace) -> ImpliedTimescales:
+    """Timescales at lag times among which that of the fit is, as far as they rise."""
+    import numpy as np
+
+    from m3c_md.exceptions import M3CWarning
+    from m3c_md.validation import implied_timescales
+
+    dt, unit = time_step(options)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", M3CWarning)  # the second call says it again
-        usual = implied_timescales(dtrajs, n_states=n_states, confidence=None).lagtimes.tolist()
-    lags = sorted({*usual, options.lag})
-    timescales = implied_timescales(dtrajs, lags, n_states=n_states, dt=dt, unit=unit, random_state=options.seed)
-    return metastability(dtrajs, options.lag, n_states), timescales
+        warnings.simplefilter("ignore", M3CWarning)  # the last call says it again
+        found = implied_timescales(dtrajs, n_states=n_states, confidence=None)
+        lags = {*found.lagtimes.tolist(), options.lag}
+        further = [plateau.try_lagtime for plateau in found.plateaus if plateau.try_lagtime is not None]
+    if further:
+        lags |= {*np.geomspace(max(lags), max(further), 4).round().astype(int).tolist()}
+    return implied_timescales(dtrajs, sorted(lags), n_states=n_states, dt=dt, unit=unit, random_state=options.seed)
 
 
 def _at_lag(timescales: ImpliedTimescales, lagtime: int) -> dict[str, float]:
@@ -154,16 +194,18 @@ def _findings(model: M3CModel, quality: float, timescales: ImpliedTimescales) ->
     lines += [
         f"  metastability Q = {quality:.4f} of at most {model.n_states}, lag time {lag:g} {unit}",
         f"  objective {model.objective:.4f}, certified to within {model.gap:.0e} of the optimum for its labels",
-        f"  implied timescales at lag time {lag:g} {unit}:",
+        "  timescales, where they no longer rise with the lag time:",
+        *plateau_lines(timescales),
     ]
-    for name in (name for name in found if " " not in name):
-        band = f"  (95 %: {found[f'{name} low']:.3g} to {found[f'{name} high']:.3g})" if f"{name} low" in found else ""
-        known = found[name] == found[name]
-        lines.append(f"    {name} = {found[name]:.3g} {unit}{band}" if known else f"    {name} is not resolved")
+    if any(plateau.lagtime != model.lagtime for plateau in timescales.plateaus):
+        values = [f"{name} = {value:.3g}" for name, value in found.items() if " " not in name and value == value]
+        lines.append(f"    (at the lag time of the fit, {lag:g} {unit}: {', '.join(values) or 'none is resolved'})")
     return lines
 
 
-def _write_pictures(folder: OutputFolder, model: M3CModel, data: Trajectories, timescales: ImpliedTimescales) -> None:
+def _write_pictures(
+    folder: OutputFolder, model: M3CModel, data: Trajectories, timescales: dict[str, ImpliedTimescales]
+) -> None:
     import matplotlib
 
     matplotlib.use("Agg")

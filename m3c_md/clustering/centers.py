@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -83,11 +84,30 @@ def ordered_states(
     >>> order.tolist(), populations.round(2).tolist()
     ([1, 0], [0.67, 0.33])
     """
+
+    def counted(numbered: IntArray) -> IntArray:
+        return np.bincount(numbered[nearest_center(frames, centers, scale, numbered)], minlength=n_states)
+
+    return order_by_population(counted, states, n_states)
+
+
+def order_by_population(
+    counted: Callable[[IntArray], IntArray], states: IntArray, n_states: int
+) -> tuple[IntArray, FloatArray]:
+    """Order of the states by falling population, and the populations in that order.
+
+    Parameters
+    ----------
+    counted : callable
+        Numbers of frames of all states, from the state of every centre.
+    states : (n_centers,) array
+        State of every centre, in any order of the states.
+    n_states : int
+    """
     order = np.arange(n_states)
     for _ in range(n_states + 1):
-        numbered = np.argsort(order)[states]
-        counts = np.bincount(numbered[nearest_center(frames, centers, scale, numbered)], minlength=n_states)
-        shares = counts / len(frames)
+        counts = counted(np.argsort(order)[states])
+        shares = counts / counts.sum()
         step = falling(shares)
         if (step == np.arange(n_states)).all():
             break

@@ -1,4 +1,4 @@
-"""State trajectories as users give them for a start: checked, and turned into labels of windows."""
+"""Starts that users give: names, or states of frames, which become labels of windows."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ from m3c_md.inputs.lengths import window_counts
 from m3c_md.inputs.trajectories import is_list_of_arrays
 
 
+def as_starts(starts: Any) -> Any:
+    """Starts as they were given; one name is a list of one."""
+    return [starts] if isinstance(starts, str) else starts
+
+
 def state_arrays(start: Any) -> list[NDArray[np.integer]]:
     """State trajectories that were given as a start."""
     parts = start if is_list_of_arrays(start) else [start]
@@ -25,10 +30,26 @@ def state_arrays(start: Any) -> list[NDArray[np.integer]]:
     return arrays
 
 
-def window_labels(
-    arrays: list[NDArray[np.integer]], first_frames: IntArray, n_frames: int, shortest: int, n_states: int
-) -> IntArray:
-    """Turn state trajectories given as a start into labels of the windows (those of their first frames)."""
+def window_labels(start: Any, first_frames: IntArray, n_frames: int, shortest: int, n_states: int) -> IntArray:
+    """Labels of windows, those of their first frames, from state trajectories that were given as a start.
+
+    Parameters
+    ----------
+    start : array or list of arrays
+        States of all frames.
+    first_frames : (n_windows,) array
+        Number of the first frame of each window, among the ``n_frames`` of trajectories that have a window.
+    n_frames : int
+    shortest : int
+        Number of frames up to which a trajectory is too short to hold a window.
+    n_states : int
+
+    Examples
+    --------
+    >>> window_labels([[0, 0, 1, 1], [1]], np.array([0, 1, 2]), 4, shortest=1, n_states=2).tolist()
+    [0, 0, 1]
+    """
+    arrays = state_arrays(start)
     # Trajectories too short for the lag time take no part in the fit, nor do their states.
     counts = window_counts([len(a) for a in arrays], shortest)
     states = np.concatenate([a for a, n in zip(arrays, counts, strict=True) if n] or [np.empty(0, dtype=int)])

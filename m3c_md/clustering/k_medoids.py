@@ -8,16 +8,15 @@ import numpy as np
 
 from m3c_md.arrays import FloatArray
 from m3c_md.clustering.archive import Contents
-from m3c_md.clustering.centers import CentersModel, ordered_states, stored_centers
+from m3c_md.clustering.centers import CentersModel, stored_centers
 from m3c_md.clustering.state_estimator import StateEstimator
 from m3c_md.clustering.training_data import (
     check_distinct,
     clustering_notes,
     rare_state_notes,
-    single_frames,
     training_set,
 )
-from m3c_md.clustering.visits import visits_of_windows
+from m3c_md.clustering.training_frames import training_frames
 from m3c_md.exceptions import ModelFileError
 from m3c_md.inputs.settings import check_choice, check_integer, check_random_state
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
@@ -72,7 +71,9 @@ class KMedoids(StateEstimator):
 
     Notes
     -----
-    Beyond 3,000 frames medoids are sought in random samples of that size and judged on all frames.
+    Beyond 3,000 frames medoids are sought in random samples of that size and judged on all frames; beyond 50 million
+    numbers (frames times columns) in samples of 100,000 frames at equal distances and judged on these. All frames are
+    then assigned block by block, so memory maps are never loaded as a whole.
 
     Examples
     --------
@@ -97,19 +98,19 @@ class KMedoids(StateEstimator):
         del y
         n_states, n_restarts, rng = self._checked_settings()
         given = training_set(data)
-        windows = single_frames(given)
-        check_distinct(windows, n_states)
-        frames = windows.frames
-        scale = column_scale(frames, self.scale)
+        frames, _ = training_frames(given, lagtime=0)
+        check_distinct(frames.windows, n_states)
+        sought = frames.windows.frames
+        scale = column_scale(sought, self.scale)
         with ONE_BLAS_THREAD:
-            found = k_medoids(frames / scale, n_states, rng, n_restarts=n_restarts)
+            found = k_medoids(sought / scale, n_states, rng, n_restarts=n_restarts)
             assert found.indices is not None, "medoids are frames"
-            centers = frames[found.indices]
-            order, populations = ordered_states(frames, centers, scale, np.arange(n_states), n_states)
+            centers = sought[found.indices]
+            order, populations = frames.ordered(centers, scale, np.arange(n_states), n_states)
         notes = clustering_notes(found, "k-medoids", "raise n_restarts, or ask for fewer states")
         notes += rare_state_notes(populations, "it may be an outlier: look at its frames, or ask for fewer states")
-        model = KMedoidsModel(centers[order], scale, populations, found.inertia)
-        self._keep(model, notes, given.columns, visits_of_windows(model, windows))
+        model = KMedoidsModel(centers[order], scale, populations, frames.scatter(found, scale))
+        self._keep(model, notes, given.columns, frames.visits(model))
         return self
 
     def _checked_settings(self) -> tuple[int, int, np.random.Generator]:

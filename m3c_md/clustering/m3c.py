@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
+
+from deeptime.markov import TransitionCountModel
+from deeptime.markov.msm import MarkovStateModel
 
 from m3c_md.clustering.margin_model import M3CModel
-from m3c_md.clustering.margin_search import PAPER_SETTINGS, MarginEstimator, sensitivity_of
+from m3c_md.clustering.margin_search import PAPER_SETTINGS, MarginEstimator
+from m3c_md.clustering.microstate_chain import has_lag
+from m3c_md.clustering.microstate_lumping import lump_microstates
 from m3c_md.clustering.training_data import LaggedPair, Note, short_notes, transition_pairs
+from m3c_md.exceptions import InputError
 from m3c_md.frames.source import LocalSource
 from m3c_md.frames.windows import WindowSet
 from m3c_md.inputs.dataset import Dataset
 from m3c_md.inputs.settings import check_flag, check_integer
 from m3c_md.optimize.feature_map import FeatureKind
+from m3c_md.search.metrics import sensitivity_of
 from m3c_md.search.problem import BandwidthStart, ColumnScale, SearchProblem, SharedStart
 from m3c_md.search.scores import Selection
 from m3c_md.search.selection import Candidate
@@ -159,6 +166,62 @@ class M3C(MarginEstimator):
         ``changes`` overrides single settings. Bandwidths are absolute, so scale your data to order one first.
         """
         return cls(n_states, lagtime, random_state=random_state, **{**PAPER_SETTINGS, "reweight": False, **changes})
+
+    def fit(
+        self,
+        data: Any,
+        y: Any = None,
+        *,
+        client: Any = None,
+        checkpoint: Any = None,
+        featurizer: Any = None,
+        weights: Any = None,
+        microstates: bool = False,
+    ) -> Self:
+        """Find the states of trajectories, or of microstates where these are all there is.
+
+        Parameters
+        ----------
+        data : array (n_frames, n_columns), DataFrame, list of them, tuple (X, Y), or microstates
+            Trajectories or pairs of frames, see `MarginEstimator.fit`; a deeptime MarkovStateModel or
+            TransitionCountModel of microstates; or, with ``microstates=True``, anything else that `lump_microstates`
+            takes. The model of microstates is the `LumpedModel` of that function, with all fields of deeptime's
+            `PCCAModel`; of the settings only ``n_states``, ``lagtime`` (for trajectories) and ``balance`` matter then
+            (no state with less than a tenth of the first share is looked for).
+        y : ignored
+            For scikit-learn pipelines.
+        client, checkpoint, featurizer, weights : optional
+            See `MarginEstimator.fit`; not for microstates.
+        microstates : bool
+            Whether integer trajectories, or a transition matrix, are microstates and meant to be lumped.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> from deeptime.markov.msm import MarkovStateModel
+        >>> from m3c_md import M3C
+        >>> msm = MarkovStateModel([[0.9, 0.1, 0.0], [0.1, 0.89, 0.01], [0.0, 0.01, 0.99]])
+        >>> M3C(n_states=2).fit_fetch(msm).assignments.tolist()
+        [0, 0, 1]
+        """
+        told = check_flag("microstates", microstates)
+        settings, _ = self._checked_settings(client, checkpoint)
+        if not (told or isinstance(data, MarkovStateModel | TransitionCountModel)):
+            options = {"client": client, "checkpoint": checkpoint, "featurizer": featurizer, "weights": weights}
+            return super().fit(data, y, **options)
+        if any(option is not None for option in (client, checkpoint, featurizer, weights)):
+            raise InputError(
+                "client, checkpoint, featurizer and weights are for coordinates; leave them out for microstates"
+            )
+        # Models and matrices have a lag time of their own. The share is as small as that of the rarest states that the
+        # search in coordinates would take.
+        lag = None if has_lag(data) else self._lag()
+        share = 0.1 * settings.balance[0]
+        self._model = lump_microstates(data, settings.n_states, lagtime=lag, least_share=share)
+        return self
 
     def _windows(self, data: Dataset | LaggedPair) -> tuple[WindowSet, list[Note]]:
         return transition_pairs(data, self._lag())

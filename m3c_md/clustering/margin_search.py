@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from deeptime.util.callbacks import ProgressCallback
 
-from m3c_md.arrays import IntArray
+from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.clustering.checkpoint import CheckpointFolder, check_checkpoint
 from m3c_md.clustering.given_metric import check_metric, checked_metric
-from m3c_md.clustering.given_starts import state_arrays, window_labels
+from m3c_md.clustering.given_starts import as_starts, state_arrays, window_labels
 from m3c_md.clustering.given_weights import check_weights, frame_weights, with_weights
 from m3c_md.clustering.margin_model import MarginModel
 from m3c_md.clustering.search_notes import search_notes
@@ -26,9 +27,7 @@ from m3c_md.clustering.training_data import (
     training_set,
 )
 from m3c_md.clustering.visits import visits_of_source, visits_of_windows
-from m3c_md.exceptions import (
-    InputError,
-)
+from m3c_md.exceptions import InputError
 from m3c_md.frames.cluster import check_client, current_client, is_dask, spread
 from m3c_md.frames.source import LocalSource, Source, sample_windows
 from m3c_md.frames.windows import WindowSet, equally_spaced
@@ -48,15 +47,13 @@ from m3c_md.optimize.labels import check_shares, class_bounds
 from m3c_md.optimize.metric import Metric
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
 from m3c_md.search.candidates import Search
-from m3c_md.search.failures import Failure
 from m3c_md.search.journal import fingerprint
 from m3c_md.search.local_search import SearchSettings
-from m3c_md.search.metrics import exchange_relevance, sensitivity, with_competing_metrics
+from m3c_md.search.metrics import with_competing_metrics
 from m3c_md.search.problem import (
     FEW_COLUMNS,
     ColumnScale,
     SearchProblem,
-    column_scale,
     default_bandwidths,
     prepare_problem,
 )
@@ -90,6 +87,35 @@ PAPER_SETTINGS: dict[str, Any] = {
     "scale": "none",
     "metric": "standard",
 }
+
+
+@dataclass(frozen=True)
+class _Searched:
+    """Data of a fit.
+
+    Attributes
+    ----------
+    windows : WindowSet
+        Those to search in.
+    source : Source, optional
+        All data, if they are so many that ``windows`` are a sample.
+    first_frames : (n_windows,) array
+        Number of the first frame of each window, among ``n_frames``.
+    n_frames : int
+    notes : list
+        What there is to say about the data.
+    """
+
+    windows: WindowSet
+    source: Source | None
+    first_frames: IntArray
+    n_frames: int
+    notes: list[Note]
+
+    @property
+    def n_windows(self) -> int:
+        """Number of all windows."""
+        return self.windows.n_windows if self.source is None else self.source.n_windows
 
 
 class MarginEstimator(StateEstimator):
@@ -189,67 +215,23 @@ class MarginEstimator(StateEstimator):
         client = current_client(_as_given(data)) if client is None else client
         given = training_set(data)
         check_made_of(given, dihedrals)
-        windows, source, first_frames, n_frames, notes = self._searched(given, client)
-        n_windows = windows.n_windows if source is None else source.n_windows
-        class_bounds(n_windows, settings.n_states, settings.balance)
+        searched = self._searched(given, client)
+        windows, source, notes = searched.windows, searched.source, searched.notes
+        class_bounds(searched.n_windows, settings.n_states, settings.balance)
         check_distinct(windows, settings.n_states)
         shortest = self._shortest() if isinstance(given, Dataset) else 0
         by_frame = None if weights is None else frame_weights(given, weights, shortest)
-        starts = self._checked_starts(first_frames, n_frames, shortest)
-        names = tuple(start if isinstance(start, str) else "labels" for start in starts)
+        starts = self._checked_starts(searched, shortest)
         metric = checked_metric(self.metric, windows.frames)
         if metric == "auto" and not _enough_to_learn(windows):
             metric = "standard"
         rng, folder = check_random_state(self.random_state), check_checkpoint(checkpoint, self.random_state)
         # One BLAS thread: sums then do not depend on how many there are. Parallel work is done by processes.
         with ProgressCallback(self.progress, type(self).__name__, 100) as bar, ONE_BLAS_THREAD:
-            problem = prepare_problem(
-                windows,
-                settings,
-                rng,
-                starts=names,
-                n_features=self._n_features(windows.frames.shape[1], n_windows),
-                feature_kind=self.features,
-                scale=self.scale,
-                reweight=self._reweighted() and by_frame is None,
-                n_coarse=int(self.n_coarse),
-                source=source,
-                kinetic=self._lag() > 0 and metric in ("auto", "kinetic"),
-                given=metric if isinstance(metric, Metric) else None,
-            )
-            if by_frame is not None:
-                problem = with_weights(problem, by_frame, first_frames)
-            usual = default_bandwidths(problem.data.frames, problem.scale).tolist()
-            _check_widths(bandwidths, usual)
-            bandwidths = bandwidths or usual
-            options = SearchOptions(
-                self.selection,
-                int(rng.integers(2**63)),
-                float(self.gap),
-                self._halving(),
-                check_jobs(self.n_jobs),
-                self.features,
-                metric in ("auto", "learned"),
-            )
-            if not isinstance(metric, Metric):
-                problem = with_competing_metrics(problem, metric, self.features, options.seed)
-            journal = None
-            if folder is not None:
-                journal = CheckpointFolder(
-                    folder, fingerprint(problem, bandwidths, *starts, replace(options, n_jobs=None))
-                )
-            failures: list[Failure] = []
-            search = Search(
-                problem,
-                bandwidths,
-                starts,
-                options,
-                journal=journal,
-                failures=failures,
-                report=lambda share: bar(max(0, int(100 * share) - int(bar.progress_bar.n))),
-            )
+            problem = self._problem(searched, settings, starts, metric, rng, by_frame)
+            search = self._search(problem, bandwidths, starts, metric, rng, folder, bar)
             candidates, problem = search.run(), search.problem
-        notes += search_notes(problem, candidates, failures, self._lag())
+        notes += search_notes(problem, candidates, search.failures or [], self._lag())
         model = self._model_of(problem, candidates)
         with ONE_BLAS_THREAD:
             visits = visits_of_windows(model, windows) if source is None else visits_of_source(model, source)
@@ -257,20 +239,82 @@ class MarginEstimator(StateEstimator):
         self._keep(model, notes, given.columns if dihedrals is None else dihedrals.columns, visits)
         return self
 
+    def _problem(
+        self,
+        searched: _Searched,
+        settings: SearchSettings,
+        starts: Sequence[str | IntArray],
+        metric: str | Metric,
+        rng: np.random.Generator,
+        by_frame: FloatArray | None,
+    ) -> SearchProblem:
+        """Return what all candidates share, before metrics compete."""
+        problem = prepare_problem(
+            searched.windows,
+            settings,
+            rng,
+            starts=tuple(start if isinstance(start, str) else "labels" for start in starts),
+            n_features=self._n_features(searched.windows.frames.shape[1], searched.n_windows),
+            feature_kind=self.features,
+            scale=self.scale,
+            reweight=self._reweighted() and by_frame is None,
+            n_coarse=int(self.n_coarse),
+            source=searched.source,
+            kinetic=self._lag() > 0 and metric in ("auto", "kinetic"),
+            given=metric if isinstance(metric, Metric) else None,
+        )
+        return problem if by_frame is None else with_weights(problem, by_frame, searched.first_frames)
+
+    def _search(
+        self,
+        problem: SearchProblem,
+        bandwidths: list[float],
+        starts: Sequence[str | IntArray],
+        metric: Any,
+        rng: np.random.Generator,
+        folder: Path | None,
+        bar: Any,
+    ) -> Search:
+        """Return a search that is ready to run; ``bar`` is told of its progress."""
+        usual = default_bandwidths(problem.data.frames, problem.scale).tolist()
+        _check_widths(bandwidths, usual)
+        bandwidths = bandwidths or usual
+        options = SearchOptions(
+            self.selection,
+            int(rng.integers(2**63)),
+            float(self.gap),
+            self._halving(),
+            check_jobs(self.n_jobs),
+            self.features,
+            metric in ("auto", "learned"),
+        )
+        if not isinstance(metric, Metric):
+            problem = with_competing_metrics(problem, metric, self.features, options.seed)
+        journal = None
+        if folder is not None:
+            journal = CheckpointFolder(folder, fingerprint(problem, bandwidths, *starts, replace(options, n_jobs=None)))
+        return Search(
+            problem,
+            bandwidths,
+            starts,
+            options,
+            journal=journal,
+            failures=[],
+            report=lambda share: bar(max(0, int(100 * share) - int(bar.progress_bar.n))),
+        )
+
     def _halving(self) -> bool:
         """Whether most candidates are judged on samples; the paper's own start is not."""
-        given = _as_list(self.starts)
+        given = as_starts(self.starts)
         return not (isinstance(given, list | tuple) and any(isinstance(s, str) and s == LITERAL for s in given))
 
-    def _searched(
-        self, data: Dataset | LaggedPair, client: Any
-    ) -> tuple[WindowSet, Source | None, IntArray, int, list[Note]]:
-        """Windows to search in, all data as a source (if they are many), first frame of each window, frames, notes."""
+    def _searched(self, data: Dataset | LaggedPair, client: Any) -> _Searched:
+        """Windows to search in, and all data as a source if they are many."""
         if isinstance(data, Dataset) and self._halving() and data.n_windows(self._shortest()) > STREAMED:
             source, notes = self._source(data)
-            return *_sample(source if client is None else _on_workers(source, client)), notes
+            return _sample(source if client is None else _on_workers(source, client), notes)
         windows, notes = self._windows(data)
-        return windows, None, windows.windows[0], len(windows.frames), notes
+        return _Searched(windows, None, windows.windows[0], len(windows.frames), notes)
 
     def _checked_settings(self, client: Any = None, checkpoint: Any = None) -> tuple[SearchSettings, list[float]]:
         """Settings of the search and bandwidths; all that can be checked without data is."""
@@ -286,6 +330,7 @@ class MarginEstimator(StateEstimator):
         check_metric(self.metric, timeless=self._lag() == 0)
         self._n_features(1, 1)
         bandwidths = self._bandwidths()
+        # Less is beyond double precision, and a tenth is no certificate any more.
         check_range("gap", self.gap, 1e-12, 0.1)
         check_random_state(self.random_state)
         check_jobs(self.n_jobs)
@@ -332,16 +377,15 @@ class MarginEstimator(StateEstimator):
         return sorted({check_positive("bandwidth", value) for value in values})
 
     def _given_starts(self) -> Sequence[Any]:
-        given = _as_list(self.starts)
+        given = as_starts(self.starts)
         if not isinstance(given, list | tuple) or len(given) == 0:
             raise InputError(f"starts={self.starts!r:.40} must name at least one of {', '.join(self.KNOWN_STARTS)}")
         return given
 
-    def _checked_starts(self, first_frames: IntArray, n_frames: int, shortest: int) -> list[str | IntArray]:
+    def _checked_starts(self, searched: _Searched, shortest: int) -> list[str | IntArray]:
+        first, n_frames = searched.first_frames, searched.n_frames
         return [
-            start
-            if isinstance(start, str)
-            else window_labels(state_arrays(start), first_frames, n_frames, shortest, self.n_states)
+            start if isinstance(start, str) else window_labels(start, first, n_frames, shortest, self.n_states)
             for start in self._given_starts()
         ]
 
@@ -349,19 +393,6 @@ class MarginEstimator(StateEstimator):
 def _enough_to_learn(windows: WindowSet) -> bool:
     """Whether there are so many windows, and so many to a column, that a metric is not that of chance."""
     return bool(windows.n_windows >= max(FEWEST_TO_LEARN, WINDOWS_TO_LEARN * windows.frames.shape[1]))
-
-
-def sensitivity_of(problem: SearchProblem, winner: Candidate) -> dict[str, Any]:
-    """Directions along which the winner's scores change, the unit of each column, and how much each matters."""
-    frames = problem.data.frames
-    # A constant column may change the scores of a rule, but never did.
-    of_rule = sensitivity(problem, winner).matrix * frames.std(axis=0)[:, None]
-    directions, sizes, _ = np.linalg.svd(of_rule, full_matrices=False)
-    return {
-        "sensitivity": directions * sizes,
-        "spread": column_scale(frames, "standard"),
-        "shares": exchange_relevance(problem, winner),
-    }
 
 
 def _check_widths(bandwidths: Sequence[float], usual: Sequence[float]) -> None:
@@ -392,11 +423,7 @@ def _on_workers(source: LocalSource, client: Any) -> Source:
     return spread(client, source.trajectories, source.lagtime, source.n_slices)
 
 
-def _sample(source: Source) -> tuple[WindowSet, Source, IntArray, int]:
-    """Windows of a source to search in, the source, first frames of these windows, number of all frames."""
+def _sample(source: Source, notes: list[Note]) -> _Searched:
+    """Windows of a source to search in."""
     chosen = equally_spaced(source.n_windows, SEARCHED)
-    return sample_windows(source, chosen), source, source.first_frames(chosen), source.n_frames
-
-
-def _as_list(starts: Any) -> Any:
-    return [starts] if isinstance(starts, str) else starts
+    return _Searched(sample_windows(source, chosen), source, source.first_frames(chosen), source.n_frames, notes)

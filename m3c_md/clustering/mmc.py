@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from m3c_md.clustering.margin_model import MMCModel
-from m3c_md.clustering.margin_search import PAPER_SETTINGS, MarginEstimator, sensitivity_of
+from m3c_md.clustering.margin_search import PAPER_SETTINGS, MarginEstimator
 from m3c_md.clustering.training_data import LaggedPair, Note, single_frames
 from m3c_md.frames.source import LocalSource
 from m3c_md.frames.windows import WindowSet
 from m3c_md.inputs.dataset import Dataset
 from m3c_md.optimize.feature_map import FeatureKind
+from m3c_md.search.metrics import sensitivity_of
 from m3c_md.search.problem import ColumnScale, SearchProblem
 from m3c_md.search.scores import Selection
 from m3c_md.search.selection import Candidate

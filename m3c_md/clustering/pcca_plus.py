@@ -11,10 +11,10 @@ from deeptime.markov.msm import MarkovStateModel, MaximumLikelihoodMSM
 
 from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.clustering.archive import Contents
-from m3c_md.clustering.centers import CentersModel, ordered_states, stored_centers
+from m3c_md.clustering.centers import CentersModel, stored_centers
 from m3c_md.clustering.state_estimator import StateEstimator
-from m3c_md.clustering.training_data import Note, clustering_notes, rare_state_notes, training_set, transition_pairs
-from m3c_md.clustering.visits import visits_of_windows
+from m3c_md.clustering.training_data import Note, clustering_notes, rare_state_notes, training_set
+from m3c_md.clustering.training_frames import training_frames
 from m3c_md.exceptions import (
     ConvergenceWarning,
     DegenerateSolutionError,
@@ -25,12 +25,10 @@ from m3c_md.exceptions import (
     NegativeMatrixWarning,
     SolverError,
 )
-from m3c_md.frames.windows import WindowSet
 from m3c_md.inputs.settings import check_choice, check_integer, check_random_state
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
 from m3c_md.partitions.k_means import k_means
 from m3c_md.partitions.k_medoids import k_medoids
-from m3c_md.partitions.microstates import Microstates
 from m3c_md.partitions.nearest import Clustering, at_most_distinct
 from m3c_md.search.problem import ColumnScale, column_scale
 
@@ -155,6 +153,12 @@ class PCCAPlus(StateEstimator):
         Whether to divide each column by its standard deviation first.
     random_state : None, int or numpy.random.Generator
 
+    Notes
+    -----
+    Beyond 50 million numbers (frames times columns) the scale and the microstates come from 100,000 transition pairs at
+    equal distances; all frames are then assigned and counted block by block, so memory maps are never loaded as a
+    whole.
+
     Warns
     -----
     DisconnectedWarning
@@ -203,19 +207,20 @@ class PCCAPlus(StateEstimator):
         del y
         n_states = self._checked_settings()
         given = training_set(data)
-        windows, notes = transition_pairs(given, int(self.lagtime))
-        scale = column_scale(windows.frames, self.scale)
+        frames, notes = training_frames(given, int(self.lagtime))
+        scale = column_scale(frames.windows.frames, self.scale)
         with ONE_BLAS_THREAD:
-            cells, unfinished = self._microstates(windows, scale)
-            msm, trouble = _connected_msm(cells.counts(np.ones(windows.n_windows)), int(self.lagtime), n_states)
+            cells, unfinished = self._microstates(frames.windows.frames / scale)
+            counts = frames.counts(cells, scale)
+            msm, trouble = _connected_msm(counts.transitions, int(self.lagtime), n_states)
             pcca, unreal = _pcca(msm, n_states)
             connected = np.asarray(msm.count_model.state_symbols)
-            centers = cells.centers[connected]
-            order, populations = ordered_states(windows.frames, centers, scale, pcca.assignments, n_states)
-        n_outside = int(np.count_nonzero(~np.isin(cells.frames, connected)))
+            centers = (cells.centers * scale)[connected]
+            order, populations = frames.ordered(centers, scale, pcca.assignments, n_states)
+        n_outside = int(counts.frames.sum() - counts.frames[connected].sum())
         model = PCCAPlusModel(msm, _in_order(pcca, order), centers, scale, populations, n_outside)
-        notes = [*notes, *unfinished, *trouble, *unreal, *_doubts(model, len(windows.frames))]
-        self._keep(model, notes, given.columns, visits_of_windows(model, windows))
+        notes = [*notes, *unfinished, *trouble, *unreal, *_doubts(model, frames.n_frames)]
+        self._keep(model, notes, given.columns, frames.visits(model))
         return self
 
     def _checked_settings(self) -> int:
@@ -229,16 +234,16 @@ class PCCAPlus(StateEstimator):
         check_random_state(self.random_state)
         return n_states
 
-    def _microstates(self, windows: WindowSet, scale: FloatArray) -> tuple[Microstates, list[Note]]:
-        wanted = int(self.n_microstates)
-        points, rng = windows.frames / scale, check_random_state(self.random_state)
+    def _microstates(self, points: FloatArray) -> tuple[Clustering, list[Note]]:
+        """Clustering of the scaled frames, and what there is to say about it."""
+        wanted, rng = int(self.n_microstates), check_random_state(self.random_state)
         available = at_most_distinct(points, wanted)
         if available < wanted:
             raise InputError(f"n_microstates={wanted}, but there are only {available} distinct frames; ask for fewer")
         find = k_means if self.discretization == "k-means" else k_medoids
         found: Clustering = find(points, wanted, rng, n_restarts=int(self.n_restarts))
         notes = clustering_notes(found, self.discretization, "raise n_restarts, or use fewer microstates")
-        return Microstates(found.centers * scale, found.labels, found.labels[windows.windows]), notes
+        return found, notes
 
 
 def _connected_msm(counts: FloatArray, lagtime: int, n_states: int) -> tuple[MarkovStateModel, list[Note]]:

@@ -49,7 +49,7 @@ class StateEstimator(EstimatorTransformer):  # type: ignore[misc]
         model.warnings.extend(message for message, _ in notes)
         self._model = model
         for message, category in notes:
-            warnings.warn(message, category, stacklevel=_callers() + 1)
+            warnings.warn(message, category, stacklevel=callers() + 1)
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
@@ -77,7 +77,7 @@ class StateEstimator(EstimatorTransformer):  # type: ignore[misc]
         return str(estimator_html_repr(self))
 
 
-def _callers() -> int:
+def callers() -> int:
     """Number of calls between a warning and the user's line: of this package, and of deeptime's or scikit-learn's."""
     frame, depth = sys._getframe(1), 0
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in _NOT_THE_USER:

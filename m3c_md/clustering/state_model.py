@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -15,19 +15,22 @@ from m3c_md.clustering.archive import Contents, save_model
 from m3c_md.clustering.lumped import (
     LumpedModel,
     check_msm,
-    lump_microstates,
+    lump_by_states,
     n_microstates,
     states_of_microstates,
 )
 from m3c_md.clustering.visits import VisitCounts, stored_visits
 from m3c_md.exceptions import InputError
 from m3c_md.inputs.dataset import Dataset
-from m3c_md.inputs.settings import check_choice, check_integer, check_random_state
+from m3c_md.inputs.settings import check_choice, check_integer, check_random_state, check_range
 from m3c_md.inputs.trajectories import as_trajectory, check_names
 
 if TYPE_CHECKING:
     import pandas as pd
     from deeptime.markov.msm import MarkovStateModel
+
+    from m3c_md.clustering.summary import StateSummary
+    from m3c_md.markov.coring import CoredTrajectories
 
 
 # Squares of coordinates must not overflow.
@@ -87,8 +90,16 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
 
     def _leads(self, frames: FloatArray) -> FloatArray:
         """Lead of the largest score over the second largest."""
-        top = np.partition(self._scores(frames), -2, axis=1)[:, -2:]
-        return np.asarray(top[:, 1] - top[:, 0])
+        return np.asarray(self._depths(frames)["lead"])
+
+    def _depths(self, frames: FloatArray) -> NDArray[Any]:
+        """State of some frames and how deep they are inside, by one look at their scores."""
+        scores = self._scores(frames)
+        depths = np.empty(len(frames), dtype=[("state", np.int32), ("lead", np.float64)])
+        depths["state"] = scores.argmax(axis=1)
+        top = np.partition(scores, -2, axis=1)[:, -2:]
+        depths["lead"] = top[:, 1] - top[:, 0]
+        return depths
 
     def transform(self, data: Any) -> Any:
         """State of every frame.
@@ -154,6 +165,44 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
             order = check_random_state(random_state).permutation(len(states))
         return [where[order[states[order] == state][:n]] for state in range(self.n_states)]
 
+    def core(self, data: Any, margin: float | None = None, min_dwell: int = 1) -> CoredTrajectories:
+        """States by coring: a frame keeps its last state until it is ``margin`` deep inside another one.
+
+        Recrossings at borders vanish, and timescales at short lag times rise towards those at long ones. Frames before
+        the first core have the state of that core, which leaves populations unbiased (see `m3c_md.markov.coring`).
+
+        Parameters
+        ----------
+        data : array (n_frames, n_columns), DataFrame, list of them, or iterator
+            As for `transform`, read once and block by block; 12 bytes a frame are kept.
+        margin : float, optional
+            Of a frame in the core of its state, see `margin`; with 0 states are those of `transform`. By default the
+            smallest at which timescales at lag 1 agree with those at longer lag times; ``choice`` of the result says
+            which were tried.
+        min_dwell : int
+            Frames that a stay must last to count; with ``margin=0`` this is the dynamical coring of MPP.
+
+        Returns
+        -------
+        CoredTrajectories
+            With ``dtrajs``, ``transition`` (frames on their way between two cores), ``margin`` and ``choice``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from m3c_md import M3C
+        >>> x = np.repeat([-1.0, 1.0] * 40, 25)[:, None] + 0.4 * np.random.default_rng(0).normal(size=(2000, 1))
+        >>> model = M3C(2, random_state=0).fit_fetch(x)
+        >>> plain, cored = model.transform(x), model.core(x, margin=1.0)  # x changes its side 79 times
+        >>> bool(79 <= np.abs(np.diff(cored.dtrajs)).sum() < np.abs(np.diff(plain)).sum())
+        True
+        """
+        from m3c_md.markov.coring import core_trajectories
+
+        given = None if margin is None else check_range("margin", margin, 0.0, LARGEST_COORDINATE)
+        dwell = check_integer("min_dwell", min_dwell, 1)
+        return core_trajectories(self._each(data, self._depths), self.n_states, given, dwell)
+
     def lump(self, msm: MarkovStateModel, *, centers: Any = None, trajs: Any = None, dtrajs: Any = None) -> LumpedModel:
         """Lump the microstates of a Markov state model by this model: the one line to change where PCCA+ stood.
 
@@ -195,7 +244,43 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
             states, purity = states_of_microstates(labels, dtrajs, self.n_states, n_microstates(msm))
         else:
             raise InputError("give lump either centers= of the microstates, or both trajs= and dtrajs=")
-        return lump_microstates(msm, states, self.n_states, purity=purity)
+        return lump_by_states(msm, states, self.n_states, purity=purity)
+
+    def summary(
+        self, data: Any, lagtime: int = 1, *, core: bool = True, names: Sequence[str] | None = None, **options: Any
+    ) -> StateSummary:
+        """Table for a paper: populations and life times of the states with their 95 % intervals, visits, frames.
+
+        Parameters
+        ----------
+        data : array or list of arrays
+            Trajectories.
+        lagtime : int
+            Of the Markov model that populations and life times come from, in frames.
+        core : bool
+            Whether states are those of `core`, whose life times do not suffer from recrossings at borders.
+        names : sequence of str, optional
+            What the states are called.
+        **options
+            Of `m3c_md.kinetics`: ``dt``, ``unit``, ``temperature``, ``confidence``, ``n_samples``, ``random_state``.
+
+        Returns
+        -------
+        StateSummary
+            With ``table`` (a DataFrame), ``to_markdown()`` and ``to_latex()``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from m3c_md import M3C
+        >>> x = np.repeat([-1.0, 1.0] * 20, 25)[:, None] + 0.2 * np.random.default_rng(0).normal(size=(1000, 1))
+        >>> summary = M3C(2, random_state=0).fit_fetch(x).summary(x, names=["left", "right"], random_state=0)
+        >>> summary.table["visits"].tolist()
+        [20, 20]
+        """
+        from m3c_md.clustering.summary import summarize
+
+        return summarize(self, data, lagtime, core=core, names=names, **options)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file without pickle, to be read by `load_model`; an existing file is replaced."""

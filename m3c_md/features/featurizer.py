@@ -30,6 +30,7 @@ from m3c_md.inputs.dihedral_columns import DihedralColumns
 from m3c_md.inputs.settings import check_flag, check_integer, check_jobs, check_progress
 from m3c_md.workers import deaf_workers
 
+# Frames that are read at a time: a few hundred megabytes for a protein of some thousand atoms.
 _DEFAULT_CHUNK = 10_000
 
 

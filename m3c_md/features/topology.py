@@ -76,7 +76,7 @@ class Inspection:
         else:
             self.cells += list(cell_vectors(cell_lengths[chosen], cell_angles[chosen]))
 
-    def judge(self, name: str, notes: list[str]) -> None:
+    def conclude(self, name: str, notes: list[str]) -> None:
         """Raise a `TrajectoryError` if the topology does not fit; a note is for what does no harm to the angles."""
         if not self.xyz:
             return
@@ -226,7 +226,7 @@ def after_inspection(
             break
         except TrajectoryError as error:  # the frames before it are good, if the topology is
             damage = error
-    inspection.judge(name, notes)
+    inspection.conclude(name, notes)
     yield from waiting
     if damage is not None:
         raise damage

@@ -33,8 +33,8 @@ def check_coordinates(data: Any, names: list[str] | None = None) -> None:
     Traceback (most recent call last):
     ...
     m3c_md.exceptions.InputError: trajectory 0 holds whole numbers from 0 to 3 in one dimension: that looks like a \
-state trajectory, not coordinates; give the coordinates that were discretised (microstates alone are for deeptime's \
-MSM and its pcca, in whose place model.lump can stand), or a true coordinate as floats of shape (n_frames, 1)
+state trajectory, not coordinates; give the coordinates that were discretised (microstates alone are for \
+lump_microstates), or a true coordinate as floats of shape (n_frames, 1)
     """
     several = is_list_of_arrays(data)
     pair = isinstance(data, tuple) and len(data) == 2
@@ -47,8 +47,8 @@ MSM and its pcca, in whose place model.lump can stand), or a true coordinate as 
         raise InputError(
             f"{name if names is None else names[i]} {verb} whole numbers from {values.min()} to {values.max()} in one "
             "dimension: that looks like a state trajectory, not coordinates; give the coordinates that were "
-            "discretised (microstates alone are for deeptime's MSM and its pcca, in whose place model.lump can stand), "
-            "or a true coordinate as floats of shape (n_frames, 1)"
+            "discretised (microstates alone are for lump_microstates), or a true coordinate as floats "
+            "of shape (n_frames, 1)"
         )
 
 

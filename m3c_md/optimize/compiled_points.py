@@ -98,7 +98,7 @@ def flip_loop(symmetric, labels, n_states):  # type: ignore[no-untyped-def]
         inner[labels[i]] += to_state[i, labels[i]]
         members[labels[i]] += 1
     while True:
-        best, cell, target = 1e-12, -1, -1
+        best, cell, target = 1e-12, -1, -1  # as in `flip_to_metastability`: smaller gains are rounding
         for i in range(n):
             source = labels[i]
             rest = mass[source] - visits[i]

@@ -17,7 +17,7 @@ from m3c_md.optimize.blocks import Blocks, ClassSums, PassSums, Rule, class_sums
 from m3c_md.optimize.certificate import constant_dual, feasible_dual
 from m3c_md.optimize.curvature import curvature
 from m3c_md.optimize.line_risk import RiskAlongLine
-from m3c_md.optimize.newton import affordable_iterations, conjugate_direction
+from m3c_md.optimize.newton import BIAS_RIDGE, affordable_iterations, conjugate_direction
 from m3c_md.optimize.window_loss import orthonormal_contrasts
 
 # Largest and smallest reduction of the smoothing's width at a time, and the width below which rounding rules.
@@ -31,8 +31,17 @@ MAX_PASSES = 500
 # Share of the largest diagonal entry that a ridge may grow to before a matrix is given up, and what to do then.
 LARGEST_RIDGE = 1e6
 REMEDY = "raise regularization, use another bandwidth, or look for extreme values in the features"
-# Windows of the sample that a cold start of a large problem begins with.
+# Windows of the sample that a cold start of a large problem begins with, and its gap: a smaller one than chance makes
+# between a sample of this size and all windows would be of no use.
 SAMPLE_SIZE = 1500
+SAMPLE_GAP = 1e-2
+# A width is narrowed as soon as the gap is no more than so many times the error that it makes: Newton steps within one
+# width converge fast at its end, and the last of them would be lost on a problem that is about to change.
+MOSTLY_SMOOTHING = 4.0
+# Share of a bracket, at either end, where the secant of the line search may not end: the bracket would hardly shrink.
+LEAST_CUT = 0.1
+# First ridge as a share of the largest diagonal entry: a hundred roundings of double precision.
+FIRST_RIDGE = 1e-14
 
 
 @dataclass(frozen=True)
@@ -140,7 +149,7 @@ def solve_large_margin(
         trace.append((passes, smoothing, best, lower_bound))
         if relative_gap(best, lower_bound) <= tolerance or passes >= max_passes or smoothing < SMALLEST_SMOOTHING:
             break
-        if objective - lower_bound <= 4.0 * sums.slack:
+        if objective - lower_bound <= MOSTLY_SMOOTHING * sums.slack:
             # What is left is mostly the smoothing's own error: time for a smaller width.
             wanted = 0.5 * tolerance * best / sums.slack
             smoothing *= float(np.clip(wanted, *SHRINKAGE))
@@ -217,7 +226,9 @@ def _sample_start(
     weights = np.concatenate([block.weights for block in sample])
     if not np.bincount(chosen, weights, n_states).min() > 0.0:
         return None, smoothing
-    found = solve_large_margin(sample, chosen, n_states, regularization, bias=bias, tolerance=1e-2, smoothing=smoothing)
+    found = solve_large_margin(
+        sample, chosen, n_states, regularization, bias=bias, tolerance=SAMPLE_GAP, smoothing=smoothing
+    )
     return found.rule, found.smoothing
 
 
@@ -248,7 +259,7 @@ def _line_search(
             length *= 2.0
         else:
             secant = (high[1] * low[0] - low[1] * high[0]) / (high[1] - low[1])
-            inset = 0.1 * (high[0] - low[0])
+            inset = LEAST_CUT * (high[0] - low[0])
             length = float(np.clip(secant, low[0] + inset, high[0] - inset))
     return low[0]
 
@@ -283,7 +294,7 @@ def _direct_direction(
     gradient[:, n_features] = contrasts.T @ sums.bias_gradient
     diagonal = np.full((n_states - 1, n_features + 1), regularization)
     # The bias has no curvature of its own; the small ridge only guards against a singular matrix.
-    diagonal[:, n_features] = 1e-6 * regularization
+    diagonal[:, n_features] = BIAS_RIDGE * regularization
     if not bias:
         keep = np.tile(np.arange(n_features + 1) < n_features, n_states - 1)
         hessian, gradient, diagonal = hessian[np.ix_(keep, keep)], gradient[:, :n_features], diagonal[:, :n_features]
@@ -311,7 +322,7 @@ def solve_definite(matrix: FloatArray, right: FloatArray) -> FloatArray:
             factor = cho_factor(ridged, True, overwrite_a=True, check_finite=False)
             solution = np.asarray(cho_solve(factor, right, check_finite=False))
         except LinAlgError as error:
-            ridge = max(100.0 * ridge, 1e-14 * largest)
+            ridge = max(100.0 * ridge, FIRST_RIDGE * largest)
             if not 0.0 < ridge <= LARGEST_RIDGE * largest:
                 raise SolverError(
                     f"a matrix of {len(matrix)} rows of the large-margin problem has no Cholesky factor ({error}; "

@@ -47,6 +47,7 @@ def least_squares_rule(moments: FloatArray, classes: ClassSums, regularization: 
     n_states, n_features = classes.features.shape
     targets = TARGET_LEAD * (np.eye(n_states) - 1.0 / n_states)
     sums = np.column_stack([classes.features, classes.n_slices * classes.shares])
+    # The biases are not regularised; the last entry only keeps the matrix definite.
     ridge = np.append(np.full(n_features, regularization), 1e-9)
     # Moments of single precision may lack the last digits that a small regularization needs.
     solution = solve_definite(moments + np.diag(ridge), sums.T @ targets).T

@@ -33,6 +33,8 @@ WIDE_SMOOTHING = 0.03
 MAX_MEAN_WINDOWS = 1500
 # What rounding leaves of a pivot that is zero, where all others are fractions of few tuples.
 SMALLEST_PIVOT = 1e-9
+# Ridge for the biases, which have no curvature of their own, as a share of the regularization.
+BIAS_RIDGE = 1e-6
 # Share of the gradient's norm that may be left over: much less takes more products, more takes more passes.
 FORCING = 0.2
 # Iterations that the matrix must be worth. Most steps need 2 to 15, those to the last digits of a small problem up to
@@ -191,7 +193,7 @@ def conjugate_direction(
     """
     n_states, n_features = rule.weights.shape
     gradient = np.column_stack([sums.gradient + regularization * rule.weights, sums.bias_gradient])
-    ridge = np.append(np.full(n_features, regularization), 1e-6 * regularization)  # as in the direct solver
+    ridge = np.append(np.full(n_features, regularization), BIAS_RIDGE * regularization)
     gradient, ridge = gradient[:, : n_features + bias], ridge[: n_features + bias]
     gradient = gradient - gradient.mean(axis=0)
     parts = curved_windows(blocks, sums, n_states, smoothing, bias)

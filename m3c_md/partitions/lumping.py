@@ -75,16 +75,22 @@ def best_lumpings(partitions: list[Microstates], weights: FloatArray, n_states: 
         n_fine = min(n_states + max(EXTRA_STATES, n_states), cells.n_microstates)
         # The first guess of PCCA+ will do: flips follow, and optimising it for many states takes ten times as long.
         fine = pcca_microstates(counts, cells.centers, n_fine, method="inner_simplex")
-        for merged in _merge(counts, fine, n_states):
+        for merged in merge_states(counts, fine, n_states):
             labels = flip_to_metastability(counts, merged, n_states)
             lumpings.append(Lumping(cells, labels, lumped_metastability(counts, labels, n_states)))
     return sorted(lumpings, key=lambda lumping: -lumping.metastability)
 
 
-def _merge(counts: FloatArray, labels: IntArray, n_states: int) -> list[IntArray]:
+def merge_states(counts: FloatArray, labels: IntArray, n_states: int) -> list[IntArray]:
     """Merge states pairwise down to ``n_states``, keeping the most metastable ways at each level.
 
     Merging needs only the counts between states, which are few; the cells come back at the end.
+
+    Examples
+    --------
+    >>> chain = np.array([[8.0, 2, 0], [2, 7, 1], [0, 1, 9]])
+    >>> merge_states(chain, np.array([0, 1, 2]), 2)[0].tolist()
+    [0, 0, 1]
     """
     n_fine = int(labels.max()) + 1
     onehot = np.eye(n_fine)[labels]
@@ -137,7 +143,14 @@ def lumped_metastability(counts: FloatArray, labels: IntArray, n_states: int) ->
     return float((np.diag(macro) / np.where(mass > 0.0, mass, 1.0)).sum())
 
 
-def flip_to_metastability(counts: FloatArray, labels: IntArray, n_states: int) -> IntArray:
+def flip_to_metastability(
+    counts: FloatArray,
+    labels: IntArray,
+    n_states: int,
+    *,
+    support: FloatArray | None = None,
+    least: float = 0.0,
+) -> IntArray:
     """Raise Q over lumpings by single flips, steepest first, until none helps.
 
     Parameters
@@ -147,6 +160,8 @@ def flip_to_metastability(counts: FloatArray, labels: IntArray, n_states: int) -
     labels : (n,) array
         Start; every state must occur, and none is ever emptied.
     n_states : int
+    support, least : (n,) array, float, optional
+        Weights of the cells, and the sum of them below which no flip may bring a state.
 
     Examples
     --------
@@ -156,7 +171,7 @@ def flip_to_metastability(counts: FloatArray, labels: IntArray, n_states: int) -
     """
     labels = labels.astype(np.intp)
     symmetric = 0.5 * (counts + counts.T)
-    loops = compiled()
+    loops = compiled() if support is None else None  # with bounds there are few cells, and arrays are as fast
     if loops is not None:
         loops.flip_loop(symmetric, labels, n_states)
         return labels
@@ -167,6 +182,8 @@ def flip_to_metastability(counts: FloatArray, labels: IntArray, n_states: int) -
     mass, members = visits @ onehot, onehot.sum(axis=0)
     inner = np.einsum("ik,ik->k", onehot, to_state)
     cells = np.arange(len(labels))
+    support = np.zeros(len(labels)) if support is None else support
+    held = support @ onehot
     while True:
         # Moving cell i from its state to state k touches only these two terms of Q.
         terms = inner / np.where(mass > 0.0, mass, 1.0)
@@ -174,10 +191,10 @@ def flip_to_metastability(counts: FloatArray, labels: IntArray, n_states: int) -
         left = (inner[labels] - 2.0 * to_state[cells, labels] + own) / np.where(left_mass > 0.0, left_mass, 1.0)
         joined = (inner + 2.0 * to_state + own[:, None]) / np.maximum(mass + visits[:, None], np.finfo(float).tiny)
         gain = (left - terms[labels])[:, None] + joined - terms
-        gain[(members[labels] <= 1) | (left_mass <= 0.0) | (visits == 0.0)] = -np.inf
+        gain[(members[labels] <= 1) | (left_mass <= 0.0) | (visits == 0.0) | (held[labels] - support < least)] = -np.inf
         gain[cells, labels] = -np.inf
         cell, target = np.unravel_index(np.argmax(gain), gain.shape)
-        if not gain[cell, target] > 1e-12:
+        if not gain[cell, target] > 1e-12:  # smaller gains of Q, which is of the order of one, are rounding
             return labels
         source = labels[cell]
         inner[source] += own[cell] - 2.0 * to_state[cell, source]
@@ -185,5 +202,6 @@ def flip_to_metastability(counts: FloatArray, labels: IntArray, n_states: int) -
         for state, sign in ((source, -1.0), (target, 1.0)):
             mass[state] += sign * visits[cell]
             members[state] += sign
+            held[state] += sign * support[cell]
             to_state[:, state] += sign * symmetric[:, cell]
         labels[cell] = target

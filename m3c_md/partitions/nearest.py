@@ -102,7 +102,8 @@ def assign(points: ArrayLike, centers: ArrayLike) -> NDArray[np.intp]:
         local = x - origin
         scores = squares - 2.0 * (local @ shifted.T)
         nearest = scores.argmin(axis=1)
-        # Where rounding could have decided, decide again by differences, which are exact for exact ties.
+        # Where rounding could have decided, decide again by differences, which are exact for exact ties. A sum of as
+        # many terms as there are columns is off by half an eps for each; 8 leaves room for the others.
         size = np.einsum("nd,nd->n", local, local) + squares.max()
         close = scores.min(axis=1) + 8.0 * np.finfo(np.float64).eps * (X.shape[1] + 2) * size
         unsure = np.flatnonzero((scores <= close[:, None]).sum(axis=1) > 1)

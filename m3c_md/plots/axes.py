@@ -1,4 +1,4 @@
-"""What the pictures share: new or given axes, plain numbers on log axes, percentiles that tolerate gaps."""
+"""What the pictures share: new or given axes, plain numbers on log axes, units of time."""
 
 from __future__ import annotations
 
@@ -6,14 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import InputError
 
-# Bands and error bars hold this share of the samples, as in deeptime's pictures.
-CONFIDENCE = 0.95
-HUGE = 1e300
 # Marks of a log axis over up to so many decades; beyond, only powers of ten.
 FINE_MARKS = ((1.0, (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)), (2.5, (1.0, 2.0, 5.0)))
 
@@ -69,30 +64,6 @@ def plain_log_ticks(*axes: Any) -> None:
         axis.set_major_locator(LogLocator(subs=marks or (1.0,)))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}") if marks else LogFormatterMathtext())
         axis.set_minor_formatter(NullFormatter())
-
-
-def confidence_band(samples: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Bounds that hold 95 % of the samples (last axis); NaN where there is no sample.
-
-    Examples
-    --------
-    >>> low, high = confidence_band([[0.0, 100.0, np.nan], [np.nan, np.nan, np.nan]])
-    >>> low.round(6).tolist(), high.round(6).tolist()
-    ([2.5, nan], [97.5, nan])
-    >>> low, high = confidence_band([1.0, 2.0, np.inf])
-    >>> low.round(6).item(), high.item()
-    (1.05, inf)
-    """
-    values = np.asarray(samples, dtype=np.float64)
-    bounds = np.full((2, *values.shape[:-1]), np.nan)
-    known = ~np.isnan(values).all(axis=-1)
-    if known.any():
-        tail = 50.0 * (1.0 - CONFIDENCE)
-        # Percentiles interpolate, which infinite samples (of timescales) do not survive: huge ones stand in for them.
-        finite = np.clip(values[known], -HUGE, HUGE)
-        bounds[:, known] = np.nanpercentile(finite, [tail, 100.0 - tail], axis=-1)
-        bounds[np.abs(bounds) > 1e-3 * HUGE] *= np.inf
-    return bounds[0], bounds[1]
 
 
 def time_units(results: Sequence[Any]) -> tuple[list[float], str]:

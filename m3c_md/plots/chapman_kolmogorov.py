@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from m3c_md.arrays import FloatArray
+from m3c_md.confidence import CONFIDENCE, confidence_band
 from m3c_md.exceptions import InputError
-from m3c_md.plots.axes import CONFIDENCE, confidence_band, panels, time_units
+from m3c_md.plots.axes import panels, time_units
 from m3c_md.plots.colors import state_color
 
 

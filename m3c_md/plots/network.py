@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import permutations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from m3c_md.arrays import FloatArray
+from m3c_md.confidence import confidence_band
 from m3c_md.exceptions import InputError
 from m3c_md.inputs.settings import check_positive
+from m3c_md.markov.kinetics import Kinetics
 from m3c_md.plots.axes import single_axes
 from m3c_md.plots.colors import state_color
 
@@ -38,9 +41,10 @@ def plot_network(
 
     Parameters
     ----------
-    msm : deeptime MarkovStateModel
+    msm : deeptime MarkovStateModel, BayesianMSMPosterior or Kinetics
         Of the macrostates; readable up to about five of them. States outside its active set are not drawn, and the
-        others keep their number and colour.
+        others keep their number and colour. With a posterior, or the result of `m3c_md.kinetics` (which has a unit of
+        its own), 95 % intervals stand below the values.
     dt : float
         Time between frames in units.
     unit : str
@@ -63,14 +67,8 @@ def plot_network(
     >>> sorted(text.get_text() for text in ax.texts)
     ['0\n67%', '1\n33%', '10', '20']
     """
-    if not all(hasattr(msm, name) for name in ("mfpt", "stationary_distribution", "transition_matrix")):
-        raise InputError(
-            f"msm is a {type(msm).__name__}; give a deeptime MarkovStateModel of the macrostates "
-            "(of a Bayesian posterior, its prior)"
-        )
-    step = check_positive("dt", dt)
-    share, flux = _probabilities(msm)
-    times = step * passage_times(msm)
+    network = _network(msm, check_positive("dt", dt), unit)
+    share, times = network.share, network.times
     centres = ring_positions(times) if positions is None else _checked_positions(positions, len(share))
     size = np.ptp(centres, axis=0).max() / 2.0 if len(share) > 1 else 1.0
     radii = size * np.maximum(SMALLEST_RADIUS, LARGEST_RADIUS * np.sqrt(share))
@@ -78,13 +76,77 @@ def plot_network(
     reach = radii.max() + 0.1 * size
     low, high = centres.min(axis=0) - reach, centres.max(axis=0) + reach
     axis = single_axes(ax, (6.0, 0.4 + 6.0 * min(2.0, (high[1] - low[1]) / (high[0] - low[0]))))
-    circles = _draw_states(axis, centres, radii, share, _state_names(msm, len(share)))
+    circles = _draw_states(axis, centres, radii, _words(share, network.share_band, "{:.0%}".format), network.names)
     axis.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xticks=(), yticks=(), aspect="equal")
     axis.spines[:].set_visible(False)
     power = common_power(times)
-    _draw_passages(axis, centres, circles, flux / max(flux.max(), np.finfo(float).tiny), times / 10.0**power)
-    axis.set_xlabel(f"arrows: mean first-passage times / {unit if power == 0 else f'($10^{{{power}}}$ {unit})'}")
+    time_band = None if network.time_band is None else network.time_band / 10.0**power
+    words = np.array(_words(times / 10.0**power, time_band, format_time), dtype=object)
+    strength = network.flux / max(network.flux.max(), np.finfo(float).tiny)
+    _draw_passages(axis, centres, circles, strength, words.reshape(times.shape))
+    below = "" if network.time_band is None else ", below: 95 % intervals"
+    per = network.unit if power == 0 else f"($10^{{{power}}}$ {network.unit})"
+    axis.set_xlabel(f"arrows: mean first-passage times / {per}{below}")
     return axis
+
+
+class _Network(NamedTuple):
+    """What is drawn; bands are (2, ...) arrays of the ends of 95 % intervals, or None."""
+
+    share: FloatArray
+    flux: FloatArray
+    times: FloatArray
+    share_band: FloatArray | None
+    time_band: FloatArray | None
+    names: list[int]
+    unit: str
+
+
+def _network(msm: Any, dt: float, unit: str) -> _Network:
+    """Network of a Markov model, of a Bayesian posterior (its prior and its samples), or of kinetics."""
+    if isinstance(msm, Kinetics):
+        return _of_kinetics(msm)
+    samples = list(msm.samples) if hasattr(msm, "prior") and hasattr(msm, "samples") else []
+    model = msm.prior if samples else msm
+    if not all(hasattr(model, name) for name in ("mfpt", "stationary_distribution", "transition_matrix")):
+        raise InputError(
+            f"msm is a {type(msm).__name__}; give a deeptime MarkovStateModel of the macrostates, the posterior of its "
+            "BayesianMSM, or the result of m3c_md.kinetics"
+        )
+    share, flux = _probabilities(model)
+    shares = np.array([one.stationary_distribution for one in samples]) if samples else None
+    times = np.array([dt * passage_times(one) for one in samples]) if samples else None
+    names = _state_names(model, len(share))
+    return _Network(share, flux, dt * passage_times(model), _band(shares), _band(times), names, unit)
+
+
+def _band(samples: FloatArray | None) -> FloatArray | None:
+    """Ends of the central 95 % of samples (n_samples, ...)."""
+    return None if samples is None else np.stack(confidence_band(np.moveaxis(samples, 0, -1)))
+
+
+def _of_kinetics(result: Kinetics) -> _Network:
+    """Network of kinetics, without the states that are not connected with the others."""
+    known = np.flatnonzero(result.states["population"].notna())
+    if len(known) == 0:
+        raise InputError("these kinetics have no connected states; give more or longer trajectories, or fewer states")
+    block = np.ix_(known, known)
+    flux = result.flows[block] * ~np.eye(len(known), dtype=bool)
+    share, times = result.states["population"].to_numpy()[known], result.matrix("mfpt")[block]
+    share_band = time_band = None
+    if result.confidence is not None:
+        share_band = np.stack([result.states[f"population {end}"].to_numpy()[known] for end in ("low", "high")])
+        time_band = np.stack([result.matrix(f"mfpt {end}")[block] for end in ("low", "high")])
+    return _Network(share, flux, times, share_band, time_band, known.tolist(), result.unit)
+
+
+def _words(values: FloatArray, band: FloatArray | None, write: Callable[[float], str]) -> list[str]:
+    """Values as they are written, with their intervals below; an interval of one number is left out."""
+    words = [write(float(value)) for value in values.ravel()]
+    if band is None:
+        return words
+    ends = [(write(float(a)), write(float(b))) for a, b in zip(band[0].ravel(), band[1].ravel(), strict=True)]
+    return [w if a == b else f"{w}\n{a}–{b}" for w, (a, b) in zip(words, ends, strict=True)]
 
 
 def passage_times(msm: Any) -> FloatArray:
@@ -175,18 +237,20 @@ def _checked_positions(positions: ArrayLike, n: int) -> FloatArray:
     return centres
 
 
-def _draw_states(axis: Any, centres: FloatArray, radii: FloatArray, share: FloatArray, names: list[int]) -> list[Any]:
+def _draw_states(axis: Any, centres: FloatArray, radii: FloatArray, shares: list[str], names: list[int]) -> list[Any]:
     from matplotlib.colors import to_rgb
     from matplotlib.patches import Circle
 
     circles = []
-    for centre, radius, part, name in zip(centres, radii, share, names, strict=True):
+    for centre, radius, part, name in zip(centres, radii, shares, names, strict=True):
         color = state_color(name)
         circle = axis.add_patch(Circle(tuple(centre), radius, facecolor=color, edgecolor="black", lw=1.0, zorder=3))
         # Perceived brightness decides between black and white letters.
         dark = np.dot(to_rgb(color), (0.299, 0.587, 0.114)) < 0.5
         ink = "white" if dark else "black"
-        axis.text(*centre, f"{name}\n{part:.0%}", ha="center", va="center", color=ink, weight="bold", zorder=4)
+        points = None if part.count("\n") == 0 else LABEL_POINTS - 2.0
+        style = {"color": ink, "weight": "bold", "fontsize": points, "zorder": 4}
+        axis.text(*centre, f"{name}\n{part}", ha="center", va="center", **style)
         circles.append(circle)
     return circles
 
@@ -207,7 +271,7 @@ def _arrow_curve(centres: FloatArray, radii: FloatArray, i: int, j: int) -> tupl
     return bend, (1 - t) ** 2 * start + 2 * t * (1 - t) * control + t**2 * end
 
 
-def _draw_passages(axis: Any, centres: FloatArray, circles: list[Any], strength: FloatArray, times: FloatArray) -> None:
+def _draw_passages(axis: Any, centres: FloatArray, circles: list[Any], strength: FloatArray, times: Any) -> None:
     """Arrows between all pairs of states, with the times on them."""
     radii = np.array([circle.radius for circle in circles])
     pairs = [(i, j) for i in range(len(centres)) for j in range(len(centres)) if i != j]
@@ -218,9 +282,10 @@ def _draw_passages(axis: Any, centres: FloatArray, circles: list[Any], strength:
     for i, j in pairs:
         bend, curve = _arrow_curve(centres, radii, i, j)
         _draw_arrow(axis, centres[[i, j]], (circles[i], circles[j]), bend, strength[i, j])
-        text = format_time(times[i, j])
+        text = times[i, j]
+        lines = text.split("\n")
         # Letters are about 0.65 of their size wide; 1.6 of it is a line with some room around it.
-        extent = step * np.array([0.65 * len(text) + 0.5, 1.6])
+        extent = step * np.array([0.65 * max(map(len, lines)) + 0.5, 0.4 + 1.2 * len(lines)])
         place = _label_place(curve, 20 if bend == ACROSS_BEND else 42, extent, labels)
         labels.append(np.concatenate([place, extent]))
         axis.text(*place, text, ha="center", va="center", bbox=box, fontsize=points, zorder=2)

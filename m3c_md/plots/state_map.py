@@ -24,7 +24,7 @@ PALE, FULL = 0.08, 0.55
 DARKEST, LIGHTEST = 0.2, 0.92
 
 
-class StateModel(Protocol):
+class DrawableModel(Protocol):
     """What a map needs to know about a model."""
 
     populations: FloatArray
@@ -41,7 +41,7 @@ class StateModel(Protocol):
 
 
 def plot_state_map(
-    models: StateModel | Mapping[str, StateModel],
+    models: DrawableModel | Mapping[str, DrawableModel],
     data: Any,
     *,
     coordinates: Any = None,
@@ -129,7 +129,7 @@ def plot_state_map(
 
 
 def plot_ramachandran(
-    models: StateModel | Mapping[str, StateModel],
+    models: DrawableModel | Mapping[str, DrawableModel],
     data: Any,
     angles: Any,
     *,
@@ -233,7 +233,7 @@ def _briefly(lengths: list[int]) -> str:
     return str(lengths[0]) if len(lengths) == 1 else f"{str(lengths[:5])[:-1]}{', ...' if len(lengths) > 5 else ''}]"
 
 
-def _checked_states(name: str, model: StateModel, frames: FloatArray) -> IntArray:
+def _checked_states(name: str, model: DrawableModel, frames: FloatArray) -> IntArray:
     """States of the frames under a model, or an error that says what the model lacks."""
     who = f"model {name!r}" if name else "the model"
     missing = [part for part in ("transform", "margin", "n_states", "populations") if not hasattr(model, part)]
@@ -268,7 +268,13 @@ def _tint(panel: Any, names: IntArray, strength: FloatArray, domain: Domain) -> 
 
 
 def _draw_rule(
-    panel: Any, model: StateModel, columns: FloatArray, order: IntArray, scale: float, domain: Domain, resolution: int
+    panel: Any,
+    model: DrawableModel,
+    columns: FloatArray,
+    order: IntArray,
+    scale: float,
+    domain: Domain,
+    resolution: int,
 ) -> None:
     """States, margins and boundaries of a model that can be asked anywhere."""
     x, y = domain.centres(resolution)
@@ -311,7 +317,7 @@ def _draw_majority(
     panel.add_collection(LineCollection(upright + level, colors="black", linewidths=1.5))
 
 
-def _legend(panel: Any, model: StateModel, order: IntArray) -> None:
+def _legend(panel: Any, model: DrawableModel, order: IntArray) -> None:
     """Every state with its population below the panel; a model that numbers it differently has its own number added."""
     from matplotlib.patches import Patch
     from matplotlib.transforms import offset_copy

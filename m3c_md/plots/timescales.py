@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from m3c_md.confidence import confidence_band
 from m3c_md.exceptions import InputError
 from m3c_md.inputs.settings import check_integer
-from m3c_md.plots.axes import confidence_band, panels, plain_log_ticks, time_units
+from m3c_md.plots.axes import panels, plain_log_ticks, time_units
 from m3c_md.plots.colors import series_style
 
 # Panels drawn unless more are asked for: a model on micro states has a process for every one of them.

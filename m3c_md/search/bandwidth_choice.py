@@ -14,9 +14,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from m3c_md.arrays import FloatArray
-from m3c_md.frames.windows import FeatureBlocks, equally_spaced
+from m3c_md.frames.windows import equally_spaced
 from m3c_md.optimize.window_loss import window_losses
 from m3c_md.search.problem import STANDARD, SearchProblem
+from m3c_md.search.scores import window_shares
 from m3c_md.search.selection import (
     INTERVAL,
     NEARLY_AS_GOOD,
@@ -90,15 +91,12 @@ def _as_good(problem: SearchProblem, candidate: Candidate, losses: FloatArray, e
 def part_losses(problem: SearchProblem, candidate: Candidate) -> FloatArray:
     """What consecutive parts of a candidate's windows contribute to its class-averaged loss, which is their sum."""
     chosen = equally_spaced(problem.data.n_windows, candidate.n_windows)
-    blocks = FeatureBlocks(
-        problem.data, problem.feature_map(*candidate.kernel), problem.weights[chosen], chosen, np.float32
-    )
+    blocks = problem.features(candidate.kernel, chosen)
     labels, rule = candidate.optimum.labels, candidate.optimum.rule
     losses, done = np.empty(len(labels)), 0
     for block in blocks:
         part = slice(done, done + block.windows.shape[1])
         losses[part] = window_losses(rule.window_scores(block), labels[part])
         done = part.stop
-    mass = np.bincount(labels, weights=blocks.weights, minlength=problem.settings.n_states)
-    contributions = blocks.weights * losses / mass[labels] / problem.settings.n_states
-    return np.array([part.sum() for part in np.array_split(contributions, N_PARTS)])
+    shares = window_shares(blocks.weights * losses, labels, blocks.weights)
+    return np.array([part.sum() for part in np.array_split(shares, N_PARTS)])

@@ -116,16 +116,18 @@ class Exploration(Runner):
     def _learn_by_least_squares(self) -> None:
         """Let starts learn metrics, make new starts in what they have learned, and let these learn, too."""
         bandwidths, options, n_windows = self.bandwidths, self.options, self.sizes[0][0]
-        judge = self._by_least_squares_in
+        judged_in = self._by_least_squares_in
         self.problem, pupils = learning.taught(
-            self.problem, self._judged, learning.MOST_TAUGHT, bandwidths, options, judge
+            self.problem, self._judged, learning.MOST_TAUGHT, bandwidths, options, judged_in
         )
         self._judged += pupils
         self.problem, trials = learning.fresh_starts(
             self.problem, self._judged, self.starts, bandwidths, n_windows, options, self.failures
         )
         fresh = self._by_least_squares(trials)
-        self.problem, pupils = learning.taught(self.problem, fresh, learning.TAUGHT_AGAIN, bandwidths, options, judge)
+        self.problem, pupils = learning.taught(
+            self.problem, fresh, learning.TAUGHT_AGAIN, bandwidths, options, judged_in
+        )
         self._judged += fresh + pupils
 
     def _learned(self, found: list[Candidate]) -> list[Candidate]:

@@ -20,7 +20,7 @@ from m3c_md.search.selection import Candidate
 from m3c_md.search.steps import Judged, SearchOptions
 from m3c_md.search.trials import Start, Trial, Trials, first_trials, labels_of_start, middle, stream, worth_teaching
 
-Judge = Callable[[SearchProblem, Trials], Judged]
+ByLeastSquares = Callable[[SearchProblem, Trials], Judged]
 
 # Rounds in which a start learns a metric from its least-squares rule.
 LESSONS = 2
@@ -52,7 +52,7 @@ def taught(
     most: int,
     bandwidths: Sequence[float],
     options: SearchOptions,
-    judge: Judge,
+    by_least_squares: ByLeastSquares,
 ) -> tuple[SearchProblem, Judged]:
     """Return the more promising starts in metrics that they have learned, and the problem with these metrics.
 
@@ -67,7 +67,7 @@ def taught(
             except SolverError:
                 break
             kernels = [Kernel(bandwidth, name) for bandwidth in middle(bandwidths)]
-            again = judge(problem, {kernel: [replace(trial, rule=None)] for kernel in kernels})
+            again = by_least_squares(problem, {kernel: [replace(trial, rule=None)] for kernel in kernels})
             if not again:
                 break
             candidate = min((one for _, one in again), key=lambda c: c.score)

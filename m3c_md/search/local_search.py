@@ -193,7 +193,7 @@ def local_search(
         rule = solved.rule
         costs = all_label_costs(blocks, rule)
         assigned = balanced_labels(costs, *bounds)
-        lost = watch.sees_a_loss(costs, assigned.labels) and give_up
+        lost = watch.sees_a_state_vanish(costs, assigned.labels) and give_up
         n_changed = int(np.count_nonzero(assigned.labels != labels))
         trace += [solved.objective, settings.penalty(rule) + assigned.cost]
         still = n_changed <= tolerance
@@ -251,7 +251,7 @@ class _Watch:
         self.n_empty = self.n_worse = 0
         self.least = self.before = np.inf
 
-    def sees_a_loss(self, costs: FloatArray, labels: IntArray) -> bool:
+    def sees_a_state_vanish(self, costs: FloatArray, labels: IntArray) -> bool:
         """Whether a state is the cheapest label of hardly any window, or the classes' mean loss keeps rising."""
         loss = _mean_class_cost(costs, labels, self.n_states)
         self.n_worse = self.n_worse + 1 if loss > self.before else 0

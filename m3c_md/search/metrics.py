@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from m3c_md.optimize.metric import (
     with_extent,
     with_variance,
 )
-from m3c_md.search.problem import FEW_COLUMNS, SearchProblem
+from m3c_md.search.problem import FEW_COLUMNS, SearchProblem, column_scale
 from m3c_md.search.selection import Candidate
 from m3c_md.search.trials import stream
 
@@ -157,3 +157,16 @@ def exchange_relevance(problem: SearchProblem, candidate: Candidate) -> FloatArr
         changes[column] = float(((change - change.mean(axis=0)) ** 2).sum(axis=0) @ weights)
     # A rule that does not change with any column leaves none out.
     return changes / changes.sum() if changes.sum() > 0.0 else np.full(len(changes), 1.0 / len(changes))
+
+
+def sensitivity_of(problem: SearchProblem, winner: Candidate) -> dict[str, Any]:
+    """Directions along which the winner's scores change, the unit of each column, and how much each matters."""
+    frames = problem.data.frames
+    # A constant column may change the scores of a rule, but never did.
+    of_rule = sensitivity(problem, winner).matrix * frames.std(axis=0)[:, None]
+    directions, sizes, _ = np.linalg.svd(of_rule, full_matrices=False)
+    return {
+        "sensitivity": directions * sizes,
+        "spread": column_scale(frames, "standard"),
+        "shares": exchange_relevance(problem, winner),
+    }

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from m3c_md.arrays import FloatArray
+from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.frames.source import FrameBlock, Source, SourceBlocks
 from m3c_md.frames.weights import lift_factors
 from m3c_md.frames.windows import FeatureBlocks, equally_spaced
@@ -28,6 +28,7 @@ from m3c_md.search.scores import Selection, class_averaged
 from m3c_md.search.selection import Candidate
 from m3c_md.search.support import Support, metastability_of, part_transitions, support_of
 
+# Looks at all the data: what has not settled by then is left to an exact search on all windows.
 MAX_LOOKS = 20
 # Widest and narrowest smoothing to begin with.
 FIRST_SMOOTHING = 0.02
@@ -42,6 +43,9 @@ TOLERATED_RISE = 1e-3
 STEADY_FALL = 1e-4
 # Part of the way to where the sample leads that is gone at least.
 SHORTEST_STEP = 0.25
+# Factor by which the smoothing narrows where it keeps the gap open: its share of the gap falls about as much, and every
+# narrowing costs a look, so it is a large one.
+NARROWER = 0.3
 # Looks in a row at which some state has lost its frames, before a candidate is given up as degenerate.
 LOST_LOOKS = 2
 # Rounds of the local search on the sample between two looks, and the share of labels that may change in the last.
@@ -62,6 +66,53 @@ class Look:
     def gap(self) -> float:
         """Relative duality gap for the labels that are cheapest under the rule."""
         return relative_gap(self.objective, self.lower_bound)
+
+
+@dataclass(frozen=True)
+class _Views:
+    """A sample that answers for all the data, and these, each as it is and as rules are fitted to it.
+
+    Where rare states count more in fits, ``sample`` and ``lifted`` differ from ``plain`` and ``everything`` in their
+    weights.
+    """
+
+    settings: SearchSettings
+    feature_map: FourierMap
+    bounds: tuple[int, int]
+    n_slices: int
+    plain: FeatureBlocks
+    sample: FeatureBlocks
+    everything: Source
+    lifted: Source
+
+    def labels(self, rule: Rule) -> IntArray:
+        """Balanced labels of the sample that are cheapest under a rule."""
+        return balanced_labels(all_label_costs(self.sample, rule), *self.bounds).labels
+
+    def look(self, rule: Rule, smoothing: float, data: Source) -> Look:
+        """Look at data: what they say about a rule."""
+        settings = self.settings
+        costs = all_label_costs(self.sample, rule)
+        balanced = balanced_labels(costs, *self.bounds)
+        prices = np.zeros(settings.n_states)
+        if balanced.method == "flow":
+            # Weights, and with them costs and prices, are as much smaller as there are more windows.
+            ratio = len(costs) / self.everything.n_windows
+            prices = ratio * label_prices(costs, balanced.labels, *self.bounds)
+        sums = add_up(data.map(look_at, self.feature_map, rule, smoothing, prices))
+        objective = settings.penalty(rule) + sums.loss
+        bound = sums.lower_bound(self.n_slices, settings.regularization, bias=settings.bias)
+        return Look(rule, sums, objective, bound)
+
+
+@dataclass(frozen=True)
+class _Descent:
+    """Where looks have led: the best look, the objectives on the way, the last smoothing, whether a state was lost."""
+
+    best: Look
+    trace: list[float]
+    smoothing: float
+    lost: bool
 
 
 def polish_on_all_data(
@@ -86,11 +137,42 @@ def polish_on_all_data(
     report : callable
         Told the number of looks taken.
     """
-    settings = problem.settings.with_least_share(candidate.least_share)
-    feature_map = problem.feature_map(*candidate.kernel)
     chosen = equally_spaced(problem.data.n_windows, n_sample)
-    rule, n_slices = candidate.optimum.rule, len(problem.data.windows)
-    plain = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, np.float32)
+    views = _views(problem, everything, candidate, selection, chosen)
+    end = _descended(views, candidate.optimum, gap, report)
+    best, trace, settings = end.best, end.trace, views.settings
+    if best.gap > gap and not end.lost:
+        # What a sample cannot resolve takes all windows, in double precision.
+        exact = _searched_on_all_data(views, best.rule, gap)
+        found = views.look(exact.rule, end.smoothing, views.lifted)
+        best = replace(found, objective=exact.objective, lower_bound=exact.lower_bound)
+        trace.extend(exact.trace)
+    # Its labels on the sample, to compare the winner with candidates that went no further.
+    optimum = LocalOptimum(
+        best.rule,
+        views.labels(best.rule),
+        best.objective,
+        best.lower_bound,
+        len(trace),
+        best.gap <= gap,
+        tuple(trace),
+    )
+    states, support = views.plain.slice_states(best.rule), Support()
+    if views.n_slices > 1:
+        parts = problem.data.parts[chosen]
+        support = support_of(part_transitions(states, views.plain.weights, parts, settings.n_states))
+    # Rare states count more where a rule is fitted, not where it is judged.
+    sums = best.sums if views.lifted is everything else views.look(best.rule, end.smoothing, everything).sums
+    return _judged(problem, candidate, optimum, sums, selection, support)
+
+
+def _views(
+    problem: SearchProblem, everything: Source, candidate: Candidate, selection: Selection, chosen: IntArray
+) -> _Views:
+    """Sample and all the data, with weights for the fit of a candidate."""
+    settings = problem.settings.with_least_share(candidate.least_share)
+    feature_map, rule = problem.feature_map(*candidate.kernel), candidate.optimum.rule
+    plain = problem.features(candidate.kernel, chosen)
     bounds = class_bounds(len(chosen), settings.n_states, settings.balance)
     sample, lifted = plain, everything
     if selection != "objective":
@@ -100,36 +182,26 @@ def polish_on_all_data(
             heavier = plain.weights * factors[labels]
             sample = plain.with_weights(heavier / heavier.sum())
             lifted = everything.weighted(_lifted_weights, feature_map, rule, factors)
-    # Weights, and with them costs and prices, are as much smaller as there are more windows.
-    ratio = len(chosen) / everything.n_windows
+    return _Views(settings, feature_map, bounds, len(problem.data.windows), plain, sample, everything, lifted)
 
-    def look(rule: Rule, smoothing: float, data: Source = lifted) -> Look:
-        costs = all_label_costs(sample, rule)
-        balanced = balanced_labels(costs, *bounds)
-        need = balanced.method == "flow"
-        prices = ratio * label_prices(costs, balanced.labels, *bounds) if need else np.zeros(settings.n_states)
-        sums = add_up(data.map(look_at, feature_map, rule, smoothing, prices))
-        objective = settings.penalty(rule) + sums.loss
-        bound = sums.lower_bound(n_slices, settings.regularization, bias=settings.bias)
-        return Look(rule, sums, objective, bound)
 
-    smoothing = _narrow_enough(sample, bounds, rule, FIRST_SHARE * gap * candidate.optimum.objective)
+def _descended(views: _Views, start: LocalOptimum, gap: float, report: Callable[[int], object]) -> _Descent:
+    """Look at all the data and let the sample say where to go, again and again."""
+    rule = start.rule
+    smoothing = _narrow_enough(views, rule, FIRST_SHARE * gap * start.objective)
     best: Look | None = None
     trace: list[float] = []
     step, n_lost = 1.0, 0
     for n_looks in range(1, MAX_LOOKS + 1):
-        now = look(rule, smoothing)
+        now = views.look(rule, smoothing, views.lifted)
         report(n_looks)
         before = np.inf if best is None else best.objective
         if best is None or now.objective < best.objective:
             best = now
         trace.append(best.objective)
         steady = abs(before - now.objective) <= STEADY_FALL * now.objective
-        n_lost = n_lost + 1 if _smallest(now.sums) < settings.floor else 0
-        if n_lost >= LOST_LOOKS:
-            best = now
-            break
-        if now.gap <= gap and steady:
+        n_lost = n_lost + 1 if _smallest(now.sums) < views.settings.floor else 0
+        if n_lost >= LOST_LOOKS or (now.gap <= gap and steady):
             best = now
             break
         if now.objective > (1.0 + TOLERATED_RISE) * best.objective:
@@ -138,32 +210,20 @@ def polish_on_all_data(
         # Where nothing is gained but the gap stays, a sample leads round in circles: go a part of the way only.
         falls = now.objective < (1.0 - STEADY_FALL) * before
         step = min(2.0 * step, 1.0) if falls else max(0.5 * step, SHORTEST_STEP)
-        target = _improved(sample, bounds, now, settings, smoothing)
+        target = _improved(views, now, smoothing)
         rule = now.rule.moved(Rule(target.weights - now.rule.weights, target.bias - now.rule.bias), step)
         if now.sums.slack > SMOOTHING_SHARE * gap * now.objective:
-            smoothing *= 0.3  # from the next look on: gradients of two widths do not go together
+            smoothing *= NARROWER  # from the next look on: gradients of two widths do not go together
     assert best is not None
-    if best.gap > gap and n_lost < LOST_LOOKS:
-        # What a sample cannot resolve takes all windows, in double precision.
-        blocks = SourceBlocks(lifted, feature_map)
-        all_bounds = class_bounds(everything.n_windows, settings.n_states, settings.balance)
-        labels = balanced_labels(all_label_costs(blocks, best.rule), *all_bounds).labels
-        exact = local_search(blocks, labels, settings, start=best.rule, gap=gap)
-        best = replace(look(exact.rule, smoothing), objective=exact.objective, lower_bound=exact.lower_bound)
-        trace.extend(exact.trace)
-    # Its labels on the sample, to compare the winner with candidates that went no further.
-    labels = balanced_labels(all_label_costs(sample, best.rule), *bounds).labels
-    optimum = LocalOptimum(
-        best.rule, labels, best.objective, best.lower_bound, len(trace), best.gap <= gap, tuple(trace)
-    )
-    states = plain.slice_states(best.rule)
-    support = Support()
-    if n_slices > 1:
-        parts = problem.data.parts[chosen]
-        support = support_of(part_transitions(states, plain.weights, parts, settings.n_states))
-    # Rare states count more where a rule is fitted, not where it is judged.
-    sums = best.sums if lifted is everything else look(best.rule, smoothing, everything).sums
-    return _judged(problem, candidate, optimum, sums, selection, support)
+    return _Descent(best, trace, smoothing, n_lost >= LOST_LOOKS)
+
+
+def _searched_on_all_data(views: _Views, rule: Rule, gap: float) -> LocalOptimum:
+    """End of a local search on all windows."""
+    blocks, settings = SourceBlocks(views.lifted, views.feature_map), views.settings
+    bounds = class_bounds(views.everything.n_windows, settings.n_states, settings.balance)
+    labels = balanced_labels(all_label_costs(blocks, rule), *bounds).labels
+    return local_search(blocks, labels, settings, start=rule, gap=gap)
 
 
 def _smallest(sums: StreamSums) -> float:
@@ -184,26 +244,23 @@ def look_at(block: FrameBlock, feature_map: FourierMap, rule: Rule, smoothing: f
     return look_at_block(windows, block.own, rule, smoothing, prices)
 
 
-def _narrow_enough(sample: FeatureBlocks, bounds: tuple[int, int], rule: Rule, slack: float) -> float:
+def _narrow_enough(views: _Views, rule: Rule, slack: float) -> float:
     """Width of the smoothing that adds no more than ``slack`` to the gap of the sample."""
-    labels = balanced_labels(all_label_costs(sample, rule), *bounds).labels
-    smoothing = FIRST_SMOOTHING
-    while smoothing > SMALLEST_SMOOTHING and pass_sums(sample, labels, rule, smoothing).slack > slack:
+    labels, smoothing = views.labels(rule), FIRST_SMOOTHING
+    while smoothing > SMALLEST_SMOOTHING and pass_sums(views.sample, labels, rule, smoothing).slack > slack:
         smoothing *= 0.5
     return smoothing
 
 
-def _improved(
-    sample: FeatureBlocks, bounds: tuple[int, int], now: Look, settings: SearchSettings, smoothing: float
-) -> Rule:
+def _improved(views: _Views, now: Look, smoothing: float) -> Rule:
     """Local search on the sample, tilted to have the gradient of all the data at the rule at hand."""
-    labels = balanced_labels(all_label_costs(sample, now.rule), *bounds).labels
-    own = pass_sums(sample, labels, now.rule, smoothing)
+    sample, settings, rule = views.sample, views.settings, now.rule
+    labels = views.labels(rule)
+    own = pass_sums(sample, labels, rule, smoothing)
     tilt = Rule(now.sums.gradient - own.gradient, now.sums.bias_gradient - own.bias_gradient)
-    rule = now.rule
     for _ in range(MAX_ROUNDS):
         rule = minimise_smoothed(sample, labels, rule, settings.regularization, smoothing, tilt, bias=settings.bias)
-        before, labels = labels, balanced_labels(all_label_costs(sample, rule), *bounds).labels
+        before, labels = labels, views.labels(rule)
         if np.count_nonzero(labels != before) <= STILL_LABELS * len(labels):
             break
     return rule

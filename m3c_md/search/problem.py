@@ -9,11 +9,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from m3c_md.arrays import FloatArray
+from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.exceptions import InputError
 from m3c_md.frames.source import FrameBlock, Source
 from m3c_md.frames.weights import effective_sample, nothing_relaxed, weights_of_ratios
-from m3c_md.frames.windows import WindowSet
+from m3c_md.frames.windows import FeatureBlocks, WindowSet
 from m3c_md.optimize.feature_map import FeatureKind, FourierMap, draw_fourier_map
 from m3c_md.optimize.metric import (
     LaggedMoments,
@@ -134,6 +134,10 @@ class SearchProblem:
         """Feature map of the Gaussian kernel of this width in a metric."""
         return self.maps[metric].with_bandwidth(bandwidth)
 
+    def features(self, kernel: Kernel, chosen: IntArray, precision: type[np.floating] = np.float32) -> FeatureBlocks:
+        """Features of some windows, given by their numbers, and their weights."""
+        return FeatureBlocks(self.data, self.feature_map(*kernel), self.weights[chosen], chosen, precision)
+
     def with_metric(self, metric: Metric, drawn: FourierMap) -> SearchProblem:
         """Return the problem with one more metric, whose features have frequencies drawn for its coordinates."""
         of_columns = FourierMap(metric.frequencies(drawn.frequencies), drawn.phases, self.data.frames.mean(axis=0))
@@ -253,6 +257,7 @@ def column_scale(frames: FloatArray, scale: ColumnScale) -> FloatArray:
     if scale == "none":
         return np.ones(frames.shape[1])
     spread: FloatArray = frames.std(axis=0)
+    # What varies less than this is constant but for rounding.
     return np.where(spread > 1e-12 * spread.max(), spread, 1.0)
 
 

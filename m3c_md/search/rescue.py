@@ -15,9 +15,9 @@ import numpy as np
 from m3c_md.frames.windows import equally_spaced
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.problem import SearchProblem
-from m3c_md.search.selection import LARGEST_ERROR, Candidate, Standing, same_decomposition
+from m3c_md.search.selection import LARGEST_ERROR, TINY_STATE, Candidate, Standing, same_decomposition
 from m3c_md.search.splitting import completed_states
-from m3c_md.search.trials import FEWEST_WINDOWS, Trial, Trials, stream
+from m3c_md.search.trials import Trial, Trials, stream
 
 # Starts whose labels are held.
 N_HELD = 4
@@ -54,7 +54,7 @@ def completed_trials(problem: SearchProblem, found: Sequence[Candidate], n_windo
     """Trials that hold the states which the most metastable of some candidates have kept, completed by splits."""
     chosen = equally_spaced(problem.data.n_windows, n_windows)
     windows, n_states = problem.data.windows[:, chosen], problem.settings.n_states
-    fewest = max(FEWEST_WINDOWS, int(np.ceil(problem.settings.guard * n_windows)))
+    fewest = max(TINY_STATE, int(np.ceil(problem.settings.guard * n_windows)))
     kept: list[Candidate] = []
     trials: Trials = {}
     for candidate in sorted((c for c in found if c.n_windows == n_windows), key=lambda c: -c.sure):

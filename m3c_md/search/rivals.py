@@ -7,23 +7,20 @@ from collections.abc import Sequence
 import numpy as np
 
 from m3c_md.arrays import FloatArray, IntArray
-from m3c_md.frames.windows import FeatureBlocks, equally_spaced
+from m3c_md.frames.windows import equally_spaced
 from m3c_md.matching import same_states
 from m3c_md.optimize.blocks import all_label_costs
 from m3c_md.search.fate import FateKind
 from m3c_md.search.problem import SearchProblem
+from m3c_md.search.scores import window_shares
 from m3c_md.search.selection import (
+    COMPARED_WINDOWS,
     INTERVAL,
     LARGEST_ERROR,
     SAME_DECOMPOSITION,
     Candidate,
     clearly_above,
 )
-
-# Windows on which candidates that were fitted to different samples are compared.
-COMPARED_WINDOWS = 2000
-# A state with fewer windows than this in the sample that a candidate met is not worth a word.
-TELLING_WINDOWS = 10
 
 
 def close_rival(problem: SearchProblem, candidates: Sequence[Candidate]) -> Candidate | None:
@@ -61,12 +58,9 @@ def clearly_costlier(problem: SearchProblem, one: Candidate, other: Candidate) -
 def compared_losses(problem: SearchProblem, candidate: Candidate) -> FloatArray:
     """Return what each part of a sample, the same for all candidates, adds to the classes' mean loss."""
     chosen = equally_spaced(problem.data.n_windows, COMPARED_WINDOWS)
-    feature_map = problem.feature_map(*candidate.kernel)
-    blocks = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, np.float32)
+    blocks = problem.features(candidate.kernel, chosen)
     costs = all_label_costs(blocks, candidate.optimum.rule)
-    labels = costs.argmin(axis=1)
-    mass = np.bincount(labels, weights=blocks.weights, minlength=problem.settings.n_states)
-    losses = costs.min(axis=1) / mass[labels] / np.count_nonzero(mass)
+    losses = window_shares(costs.min(axis=1), costs.argmin(axis=1), blocks.weights)
     _, parts = np.unique(problem.data.parts[chosen], return_inverse=True)
     return np.bincount(parts, weights=losses).astype(np.float64)
 
@@ -82,7 +76,7 @@ def set_aside(problem: SearchProblem, candidates: Sequence[Candidate]) -> Candid
         for c in candidates[1:]
         if c.metastability > winner.highest
         and c.support.error > LARGEST_ERROR
-        and c.populations.min() * c.n_windows >= TELLING_WINDOWS
+        and c.n_tiny_states == 0
         and c.may_win(problem.settings, problem.n_windows)
     ]
     best = max(others, key=lambda c: c.metastability, default=None)

@@ -40,6 +40,18 @@ def score(blocks: FeatureBlocks, optimum: LocalOptimum, settings: SearchSettings
     return class_averaged(loss, mass) + settings.penalty(optimum.rule)
 
 
+def window_shares(costs: FloatArray, labels: IntArray, weights: FloatArray) -> FloatArray:
+    """What each window adds to the mean over the classes of their mean losses; ``costs`` are weighted losses.
+
+    Examples
+    --------
+    >>> window_shares(np.array([0.2, 0.1, 0.1]), np.array([0, 1, 1]), np.array([0.5, 0.25, 0.25])).tolist()
+    [0.2, 0.1, 0.1]
+    """
+    mass = np.bincount(labels, weights=weights)
+    return np.asarray(costs / mass[labels] / np.count_nonzero(mass))
+
+
 def class_averaged(loss: FloatArray, mass: FloatArray) -> float:
     """Mean over the classes of their mean losses; infinite if a class has no windows."""
     return float((loss / mass).mean()) if (mass > 0.0).all() else np.inf

@@ -20,14 +20,18 @@ from m3c_md.partitions.k_medoids import k_medoids
 from m3c_md.partitions.lumping import Lumping, best_lumpings, pcca_microstates
 from m3c_md.partitions.nearest import Clustering
 from m3c_md.search.problem import BandwidthStart, Kernel, SearchProblem, SharedStart, joined_slices
-from m3c_md.search.selection import SAME_DECOMPOSITION
+from m3c_md.search.selection import COMPARED_WINDOWS, SAME_DECOMPOSITION
 
 # Cap on a relaxed class, as a multiple of the fair share 1/κ: with the search's own ϱ_u = 0.99 the relation matrix is
 # nearly all ones and rounding amplifies the solver's noise.
 RELAXATION_CAP = 1.35
+# The cap is no lower than so many times the heaviest coarse window, which must fit into a class with room to spare: a
+# problem that is only just feasible has no interior, which solvers need.
+SPARE_SHARE = 1.05
+# Directions of the features with less variance than this share of the largest are rounding of single precision.
+LEAST_VARIANCE = 1e-6
 # Different lumpings to start from: the most metastable one of a few hundred transitions is often not the right one.
 N_LUMPINGS = 6
-COMPARED_WINDOWS = 2000
 # Points in which k-means looks for a few centres.
 CLUSTERED_POINTS = 3000
 
@@ -89,9 +93,7 @@ def bandwidth_start(
         The paper's: with the random features and the search's own balance.
     """
     if name == "kinetic":
-        feature_map = problem.feature_map(*kernel)
-        blocks = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, np.float32)
-        return kinetic_labels(blocks, problem.settings.n_states, rng)
+        return kinetic_labels(problem.features(kernel, chosen), problem.settings.n_states, rng)
     coarse = problem.coarse
     assert coarse is not None, "prepare_problem coarse-grains whenever a relaxation start is asked for"
     return relaxation_labels(problem, coarse, kernel, literal=name == "relaxation-literal")[coarse.labels[chosen]]
@@ -107,7 +109,7 @@ def kinetic_labels(blocks: FeatureBlocks, n_states: int, rng: np.random.Generato
     remedy = "use another bandwidth, or other starts"
     with solving("the slow coordinates of the features", remedy):
         values, vectors = eigh(instantaneous)
-        keep = values > 1e-6 * values[-1]
+        keep = values > LEAST_VARIANCE * values[-1]
         if not keep.any():
             raise SolverError(f"the features do not vary, so they have no slow coordinates; {remedy}")
         whitening = vectors[:, keep] / np.sqrt(values[keep])
@@ -141,8 +143,7 @@ def relaxation_labels(problem: SearchProblem, coarse: Clustering, kernel: Kernel
         max_share, row_sums = settings.balance[1], bool((gram @ weights).min() < 0.0)
     else:
         gram = joint_kernel([problem.metrics[kernel.metric](x) for x in slices], kernel.bandwidth)
-        # A coarse window heavier than the cap would make the problem infeasible.
-        max_share, row_sums = max(RELAXATION_CAP / settings.n_states, 1.05 * float(weights.max())), True
+        max_share, row_sums = max(RELAXATION_CAP / settings.n_states, SPARE_SHARE * float(weights.max())), True
     relaxation = solve_relaxation(
         gram,
         weights,

@@ -85,7 +85,7 @@ def least_squares_of_kernel(
     if not trials:
         return judged
     with ONE_BLAS_THREAD:
-        blocks = FeatureBlocks(problem.data, problem.feature_map(*kernel), problem.weights[chosen], chosen, np.float32)
+        blocks = problem.features(kernel, chosen)
         moments = second_moments(blocks)
         for trial in trials:
             with excused(failures, kernel.bandwidth, trial.start, *trial.twins):
@@ -110,7 +110,7 @@ def _least_squares_rule(
     # All but the windows of rare states weigh as much less as these weigh more.
     share = float((weights / np.maximum(blocks.weights, np.finfo(float).tiny)).min())
     extra = weights - share * blocks.weights
-    if extra.max() > 1e-12:
+    if extra.max() > 1e-12:  # else nothing is lifted, but for rounding of weights that sum to one
         moments = share * moments + second_moments(_with_weights(blocks, extra))
     classes = class_sums(_with_weights(blocks, weights), labels, settings.n_states)
     return least_squares_rule(moments, classes, settings.regularization)
@@ -130,8 +130,7 @@ def optimise_kernel(
     # One BLAS thread in every process: sums then do not depend on how many there are.
     with ONE_BLAS_THREAD:
         precision = np.float32 if gap >= SINGLE_PRECISION_GAP else np.float64
-        feature_map = problem.feature_map(*kernel)
-        blocks = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, precision)
+        blocks = problem.features(kernel, chosen, precision)
         directions = principal_directions(blocks) if gap >= TRIAL_GAP else None
         searched: Blocks = blocks if directions is None else compressed(blocks, directions)
         for trial in trials:
@@ -210,9 +209,8 @@ def polish_winner(
     # The gap of a trial is that of fewer features, with labels that may still change: no certificate of a winner.
     if options.halving or not (whole and candidate.optimum.converged and candidate.optimum.gap <= wanted):
         precision = np.float32 if wanted >= SINGLE_PRECISION_GAP else np.float64
-        feature_map = problem.feature_map(*candidate.kernel)
         chosen = equally_spaced(problem.data.n_windows, n_windows)
-        blocks = FeatureBlocks(problem.data, feature_map, problem.weights[chosen], chosen, precision)
+        blocks = problem.features(candidate.kernel, chosen, precision)
         fitted = mode.fitted(blocks)
         rule, labels = candidate.optimum.rule, candidate.optimum.labels
         if not whole:

@@ -31,11 +31,11 @@ from m3c_md.inputs.settings import (
     check_string,
 )
 from m3c_md.inputs.trajectories import check_names
+from m3c_md.markov.timescales import ImpliedTimescales, implied_timescales, usable_lagtimes
+from m3c_md.markov.transitions import Note
 from m3c_md.validation.kept_fits import KeptFits, fit_all
 from m3c_md.validation.methods import METHODS, Fit, Task, build_methods, least_entered
 from m3c_md.validation.splits import Split, check_disjoint, check_repeated, groups, hold_out, long_trajectories
-from m3c_md.validation.timescales import ImpliedTimescales, implied_timescales, usable_lagtimes
-from m3c_md.validation.transitions import Note
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -230,7 +230,7 @@ def compare(
     dtrajs = {name: model.transform(judges) for name, model in models.items()}
     timescales = _timescales(dtrajs, lags, n_states, time_step, time_unit, seed)
     by_split = _table_of_splits(fits, time_step, time_unit)
-    table, agreement = _table(by_split, fits, timescales, time_unit), _agreement(dtrajs)
+    table, agreement = _table(by_split, fits, timescales, time_unit), _rand_indices(dtrajs)
     times = (lagtime, time_step, time_unit)
     return Comparison(table, by_split, models, dtrajs, timescales, agreement, n_states, *times, messages)
 
@@ -356,7 +356,7 @@ def _table(
     return pd.DataFrame(rows).set_index("method").astype({"entered": "Int64"})
 
 
-def _agreement(dtrajs: dict[str, list[StateArray]]) -> pd.DataFrame:
+def _rand_indices(dtrajs: dict[str, list[StateArray]]) -> pd.DataFrame:
     import pandas as pd
     from sklearn.metrics import adjusted_rand_score
 

@@ -19,9 +19,9 @@ from m3c_md.clustering.state_estimator import StateEstimator
 from m3c_md.clustering.state_model import StateModel
 from m3c_md.exceptions import DegenerateSolutionError, InputError, M3CWarning, SolverError
 from m3c_md.inputs.settings import as_list, check_choice, check_integer
+from m3c_md.markov.timescales import implied_timescales
+from m3c_md.markov.transitions import metastability
 from m3c_md.validation.splits import Split
-from m3c_md.validation.timescales import implied_timescales
-from m3c_md.validation.transitions import metastability
 
 METHODS = ("m3c", "pcca+", "mmc", "k-medoids")
 
@@ -135,13 +135,13 @@ def fit_and_judge(task: Task, lagtime: int) -> Fit:
         try:
             model: StateModel = own.fit_fetch(split.train)
             seconds = time.perf_counter() - began
-            return Fit(model, seconds, {name: judge(model, test, lagtime) for name, test in split.tests.items()})
+            return Fit(model, seconds, {name: judgement_on(model, test, lagtime) for name, test in split.tests.items()})
         except (InputError, DegenerateSolutionError, SolverError) as error:
             unknown = Judgement(np.nan, np.full(int(settings["n_states"]) - 1, np.nan))
             return Fit(None, time.perf_counter() - began, dict.fromkeys(split.tests, unknown), str(error))
 
 
-def judge(model: StateModel, test: Any, lagtime: int) -> Judgement:
+def judgement_on(model: StateModel, test: Any, lagtime: int) -> Judgement:
     """Q and implied timescales of test trajectories under a model."""
     dtrajs = model.transform(test)
     quality = metastability(dtrajs, lagtime, model.n_states)

@@ -34,11 +34,11 @@ from m3c_md.inputs.settings import (
     check_random_state,
     check_string,
 )
+from m3c_md.markov.timescales import implied_timescales
+from m3c_md.markov.transitions import metastability
 from m3c_md.validation.kept_fits import KeptFits, fit_all
 from m3c_md.validation.methods import Fit, Task, least_entered
 from m3c_md.validation.splits import Split, long_trajectories
-from m3c_md.validation.timescales import implied_timescales
-from m3c_md.validation.transitions import metastability
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -257,8 +257,8 @@ def _table(data: Dataset, fits: dict[int, list[Fit]], lagtime: int, dt: float, u
         if whole.model is not None:
             dtrajs = whole.model.transform(data)
             row |= _kinetics(dtrajs, number, lagtime, dt, unit)
-            agreements = _agreements(np.concatenate(dtrajs), data, resampled)
-            row |= {"stability": agreements.mean(), "least stability": agreements.min()}
+            indices = _rand_indices(np.concatenate(dtrajs), data, resampled)
+            row |= {"stability": indices.mean(), "least stability": indices.min()}
             row["populations"] = whole.model.populations.round(4).tolist()
             row["entered"] = least_entered(whole.model)
             lost = [fit.error for fit in resampled if fit.model is None]
@@ -279,7 +279,7 @@ def _kinetics(dtrajs: list[StateArray], n_states: int, lagtime: int, dt: float, 
     return {"Q": quality, **values}
 
 
-def _agreements(labels: StateArray, data: Dataset, resampled: list[Fit]) -> FloatArray:
+def _rand_indices(labels: StateArray, data: Dataset, resampled: list[Fit]) -> FloatArray:
     """Adjusted Rand index of every resampled model with the labels; a fit that failed counts as zero."""
     from sklearn.metrics import adjusted_rand_score
 

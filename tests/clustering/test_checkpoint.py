@@ -15,6 +15,7 @@ from m3c_md import M3C, MMC
 from m3c_md.exceptions import InputError, ModelFileError
 from m3c_md.search import candidates as candidates_module
 from m3c_md.search import rungs as rungs_module
+from m3c_md.search import runner as runner_module
 from tests.conftest import Wells, hidden_markov_wells, quick
 
 
@@ -47,7 +48,8 @@ def test_finished_steps_are_not_done_again(wells, tmp_path, monkeypatch, where, 
         monkeypatch.setattr(rungs_module, "RUNGS", ((200, 4), (400, 2)))
     expected = several().fit_fetch(wells.frames)
     done: list[str] = []
-    original = getattr(candidates_module, where)
+    owner = {"optimise_kernel": runner_module, "polish_winner": candidates_module}[where]
+    original = getattr(owner, where)
 
     def watched(problem: Any, *arguments: Any) -> Any:
         if len(done) == limit:
@@ -56,7 +58,7 @@ def test_finished_steps_are_not_done_again(wells, tmp_path, monkeypatch, where, 
         done.append(where)
         return result
 
-    monkeypatch.setattr(candidates_module, where, watched)
+    monkeypatch.setattr(owner, where, watched)
     limit = 10**9
     several().fit(wells.frames)
     n_steps = len(done)

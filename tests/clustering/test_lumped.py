@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from m3c_md import MMC, KMedoids, PCCAPlus
-from m3c_md.clustering.lumped import LumpedModel, lump_microstates, states_of_microstates
+from m3c_md.clustering.lumped import LumpedModel, lump_by_states, states_of_microstates
 from m3c_md.clustering.state_model import StateModel
 from m3c_md.exceptions import InputError
 from m3c_md.matching import agreement
@@ -140,7 +140,7 @@ class TestSameCodeBothWays:
             assert twin.purity == lumped.purity
 
     def test_repr(self) -> None:
-        lumped = lump_microstates(CHAIN, np.array([0, 0, 1]), 2)
+        lumped = lump_by_states(CHAIN, np.array([0, 0, 1]), 2)
         assert repr(lumped) == "LumpedModel(n_metastable=2, n_microstates=3, shares=[0.667, 0.333])"
 
     def test_the_msm_is_not_changed(self, models: dict[str, StateModel], micro: Any) -> None:
@@ -156,7 +156,7 @@ CHAIN = MarkovStateModel(np.array([[0.9, 0.1, 0.0], [0.1, 0.8, 0.1], [0.0, 0.1, 
 
 class TestByHand:
     def test_a_known_chain(self) -> None:
-        lumped = lump_microstates(CHAIN, np.array([1, 1, 0]), 2)
+        lumped = lump_by_states(CHAIN, np.array([1, 1, 0]), 2)
         assert lumped.memberships.tolist() == [[0, 1], [0, 1], [1, 0]]
         assert lumped.assignments.tolist() == [1, 1, 0]
         assert [s.tolist() for s in lumped.sets] == [[2], [0, 1]]
@@ -167,14 +167,14 @@ class TestByHand:
     def test_a_chain_with_unequal_weights(self) -> None:
         # Weights 1 : 2 : 1 and flux 0.2 * 1/4 between neighbours.
         msm = MarkovStateModel(np.array([[0.8, 0.2, 0.0], [0.1, 0.8, 0.1], [0.0, 0.2, 0.8]]))
-        lumped = lump_microstates(msm, np.array([0, 1, 1]), 2)
+        lumped = lump_by_states(msm, np.array([0, 1, 1]), 2)
         assert lumped.coarse_grained_stationary_probability == pytest.approx([0.25, 0.75])
         assert lumped.coarse_grained_transition_matrix == pytest.approx(np.array([[0.8, 0.2], [0.2 / 3, 1 - 0.2 / 3]]))
         assert lumped.metastable_distributions[1] == pytest.approx([0, 2 / 3, 1 / 3])
 
     def test_a_sparse_matrix(self) -> None:
         sparse = MarkovStateModel(csr_matrix(CHAIN.transition_matrix))
-        one, other = (lump_microstates(msm, np.array([0, 0, 1]), 2) for msm in (CHAIN, sparse))
+        one, other = (lump_by_states(msm, np.array([0, 0, 1]), 2) for msm in (CHAIN, sparse))
         assert other.coarse_grained_transition_matrix == pytest.approx(one.coarse_grained_transition_matrix)
         assert isinstance(other.coarse_grained_transition_matrix, np.ndarray)
 
@@ -190,7 +190,7 @@ class TestByHand:
             np.concatenate([np.arange(n_states), rng.integers(0, n_states, n_microstates - n_states)])
         )
         msm = MarkovStateModel(flux / flux.sum(axis=1)[:, None])
-        lumped = lump_microstates(msm, states, n_states)
+        lumped = lump_by_states(msm, states, n_states)
         coarse = lumped.coarse_grained_transition_matrix
         weights = lumped.coarse_grained_stationary_probability
         expected = np.zeros((n_states, n_states))

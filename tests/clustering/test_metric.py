@@ -17,7 +17,7 @@ from m3c_md import M3C, MMC, M3CModel, load_model
 from m3c_md.clustering.margin_search import FEWEST_TO_LEARN
 from m3c_md.exceptions import InputError
 from m3c_md.matching import agreement
-from m3c_md.search import candidates as candidates_module
+from m3c_md.search import runner as runner_module
 from m3c_md.search.rungs import STREAMED
 from tests.conftest import Wells, hidden_markov_wells, quick
 
@@ -186,7 +186,7 @@ class TestSameSeedSameAnswer:
         self, data: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         expected = self.estimator().fit_fetch(data)
-        original, calls = candidates_module.optimise_kernel, []
+        original, calls = runner_module.optimise_kernel, []
 
         def stopping(problem: Any, kernel: Any, *rest: Any) -> Any:
             if kernel.metric.startswith("learned") and calls.count("learned") == 2:
@@ -195,7 +195,7 @@ class TestSameSeedSameAnswer:
             return original(problem, kernel, *rest)
 
         with monkeypatch.context() as patch:
-            patch.setattr(candidates_module, "optimise_kernel", stopping)
+            patch.setattr(runner_module, "optimise_kernel", stopping)
             with pytest.raises(KeyboardInterrupt):
                 self.estimator().fit(data, checkpoint=tmp_path / "fit")
         assert calls.count("learned") == 2
@@ -205,7 +205,7 @@ class TestSameSeedSameAnswer:
             again.append(kernel)
             return original(problem, kernel, *rest)
 
-        monkeypatch.setattr(candidates_module, "optimise_kernel", counting)
+        monkeypatch.setattr(runner_module, "optimise_kernel", counting)
         resumed = self.estimator().fit(data, checkpoint=tmp_path / "fit").fetch_model()
         same(resumed, expected, data)
         n_left = len(again)

@@ -361,7 +361,7 @@ class TestFiles:
         wrong = files[1]
         with monkeypatch.context() as before:
             before.setattr(cache, "_VERSION", 1)
-            before.setattr("m3c_md.features.topology.Inspection.judge", lambda *_: None)
+            before.setattr("m3c_md.features.topology.Inspection.conclude", lambda *_: None)
             DihedralFeaturizer().load(wrong, self.TOP, cache=tmp_path / "cache")
         assert len(list((tmp_path / "cache").iterdir())) == 1
         for _ in range(2):

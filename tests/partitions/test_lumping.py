@@ -273,9 +273,9 @@ def test_of_all_ways_to_merge_the_most_metastable_come_first(monkeypatch):
     counts = np.diag(rng.uniform(20.0, 60.0, size=6)) + rng.exponential(size=(6, 6)) ** 3
     every = {tuple(module._in_order(np.array(way))) for way in product(range(3), repeat=6) if len(set(way)) == 3}
     best = max(lumped_metastability(counts, np.array(way), 3) for way in every)
-    found = module._merge(counts, np.arange(6), 3)
+    found = module.merge_states(counts, np.arange(6), 3)
     qualities = [lumped_metastability(counts, labels, 3) for labels in found]
     assert qualities == sorted(qualities, reverse=True)
     monkeypatch.setattr(module, "MERGES_KEPT", 1000)
-    assert lumped_metastability(counts, module._merge(counts, np.arange(6), 3)[0], 3) == pytest.approx(best)
+    assert lumped_metastability(counts, module.merge_states(counts, np.arange(6), 3)[0], 3) == pytest.approx(best)
     assert qualities[0] == pytest.approx(best)

@@ -57,10 +57,10 @@ def test_bands_and_bars_hold_95_percent_of_the_samples():
         band, bars = axes[i, j].collections
         corners = band.get_paths()[0].vertices
         for lag, time in enumerate(LAGS * 0.25):
-            predicted = np.percentile([s[i, j] for s in test.predictions_samples[lag]], [2.5, 97.5])
+            predicted = np.quantile([s[i, j] for s in test.predictions_samples[lag]], [0.025, 0.975], method="nearest")
             ends = corners[np.isclose(corners[:, 0], time), 1]
             np.testing.assert_allclose((ends.min(), ends.max()), predicted)
-            estimated = np.percentile([s[i, j] for s in test.estimates_samples[lag]], [2.5, 97.5])
+            estimated = np.quantile([s[i, j] for s in test.estimates_samples[lag]], [0.025, 0.975], method="nearest")
             np.testing.assert_allclose(bars.get_segments()[lag], [[time, estimated[0]], [time, estimated[1]]])
     assert [t.get_text() for t in axes[0, 2].get_legend().get_texts()] == ["predicted, 95%", "estimated, 95%"]
 

@@ -8,10 +8,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from deeptime.markov import TransitionCountEstimator
-from deeptime.markov.msm import MarkovStateModel, MaximumLikelihoodMSM
+from deeptime.markov.msm import BayesianMSM, MarkovStateModel, MaximumLikelihoodMSM
 from matplotlib.colors import to_hex
 from matplotlib.patches import Circle, FancyArrowPatch
 
+from m3c_md import kinetics
 from m3c_md.exceptions import InputError
 from m3c_md.plots import plot_network, state_color
 from m3c_md.plots.network import common_power, format_time, ring_positions
@@ -146,3 +147,28 @@ def test_wrong_input_is_named(msm, options, message):
 def test_times_are_written_with_three_digits():
     values = [0.001234, 0.5, 12.0, 123.456, 98765.0, 3.2e7, np.inf]
     assert [format_time(v) for v in values] == ["0.00123", "0.5", "12", "123", "98800", "3.2e+07", "∞"]
+
+
+class TestErrors:
+    def test_a_bayesian_msm_shows_its_intervals(self) -> None:
+        chain = np.cumsum(np.random.default_rng(0).random(4000) < 0.05) % 2
+        counts = TransitionCountEstimator(1, "effective").fit_fetch(chain)
+        posterior = BayesianMSM(n_samples=50).fit_fetch(counts)
+        ax = plot_network(posterior, dt=2.0, unit="ps")
+        labels = [text.get_text() for text in ax.texts]
+        assert len(labels) == 4
+        assert all("–" in label for label in labels)
+        times = sorted(2.0 * one.mfpt(0, 1) for one in posterior.samples)
+        low, high = (float(x) for x in next(x for x in labels if "%" not in x).split("\n")[1].split("–"))
+        assert times[0] <= low < high <= times[-1]
+        assert ax.get_xlabel() == "arrows: mean first-passage times / ps, below: 95 % intervals"
+
+    def test_kinetics_are_drawn_in_their_own_unit(self) -> None:
+        chain = np.cumsum(np.random.default_rng(0).random(4000) < 0.05) % 2
+        result = kinetics(chain, dt=2.0, unit="ns", random_state=0)
+        ax = plot_network(result)
+        assert "/ ns" in ax.get_xlabel()
+        written = {text.get_text().split("\n")[0] for text in ax.texts}
+        assert {format_time(time) for time in result.pairs["mfpt"]} <= written
+        plain = plot_network(kinetics(chain, confidence=None))
+        assert not any("–" in text.get_text() for text in plain.texts)

@@ -9,6 +9,8 @@ from deeptime.util.validation import ImpliedTimescales
 
 from m3c_md.exceptions import InputError
 from m3c_md.plots import plot_implied_timescales
+from m3c_md.validation import implied_timescales
+from tests.validation import THREE_STATES, markov_chain
 
 LAGS = np.array([1, 2, 5, 10])
 
@@ -49,7 +51,21 @@ def test_bands_hold_95_percent_of_the_samples():
         corners = ax.collections[0].get_paths()[0].vertices
         for lag, samples in zip(LAGS, one.samples_for_process(process), strict=True):
             ends = corners[np.isclose(corners[:, 0], lag * one.dt), 1]
-            np.testing.assert_allclose((ends.min(), ends.max()), np.percentile(samples * one.dt, [2.5, 97.5]))
+            np.testing.assert_allclose(
+                (ends.min(), ends.max()), one.dt * np.quantile(samples, [0.025, 0.975], method="nearest")
+            )
+
+
+def test_bands_are_those_of_the_table():
+    dtrajs = [markov_chain(THREE_STATES, 300, seed) for seed in range(12)]
+    its = implied_timescales(dtrajs, LAGS, confidence="bootstrap", n_samples=21, dt=0.5, unit="ns", random_state=0)
+    table = its.to_frame()
+    for process, ax in enumerate(plot_implied_timescales(its)):
+        corners = ax.collections[0].get_paths()[0].vertices
+        for lag, row in table.iterrows():
+            ends = corners[np.isclose(corners[:, 0], lag), 1]
+            name = f"t{process + 2}"
+            np.testing.assert_allclose((ends.min(), ends.max()), (row[f"{name} low"], row[f"{name} high"]))
 
 
 def test_processes_and_samples_that_are_missing_leave_gaps():

@@ -10,9 +10,8 @@ import pytest
 from m3c_md.optimize.blocks import Rule
 from m3c_md.search import trials as trials_module
 from m3c_md.search.problem import Kernel
-from m3c_md.search.selection import LARGEST_ERROR
+from m3c_md.search.selection import LARGEST_ERROR, TINY_STATE
 from m3c_md.search.trials import (
-    FEWEST_WINDOWS,
     HOPELESS,
     LARGEST_LOOSENED,
     N_DECOMPOSITIONS,
@@ -205,7 +204,7 @@ class TestRarerStates:
                 iter(first_trials(asked, kernels(1.0), made(asked, (labels,)), N_CANDIDATE_WINDOWS, 0, None).values())
             )[0].least_share
 
-        assert bound(LARGEST_LOOSENED) == pytest.approx(FEWEST_WINDOWS / N_CANDIDATE_WINDOWS)
+        assert bound(LARGEST_LOOSENED) == pytest.approx(TINY_STATE / N_CANDIDATE_WINDOWS)
         assert bound(1.01 * LARGEST_LOOSENED) is None
         assert bound(0.003) is None, "two of 597 are more than that"
 

@@ -90,13 +90,14 @@ from functools import partial
 from pathlib import Path
 import numpy as np
 from deeptime.markov.msm import MarkovStateModel
-from m3c_md import M3C, compare, scan_states
-from m3c_md.clustering import margin_search
+from m3c_md import M3C, KMedoids, PCCAPlus, compare, scan_states
+from m3c_md.clustering import margin_search, training_frames
 from m3c_md.validation import methods, scan
 
 warnings.simplefilter("ignore")
 # Small samples and quick fits: how many frames are searched in, and for how long, does not depend on their number.
 margin_search.STREAMED = margin_search.SEARCHED = 5000
+training_frames.MOST_NUMBERS, training_frames.SAMPLED_WINDOWS = 500_000, 3000
 settings = {"bandwidth": 20.0, "n_features": 20, "starts": ("kinetic",), "reweight": False, "gap": 0.1}
 methods.M3C = scan.M3C = M3C = partial(M3C, **settings)
 path, allowed, n_frames, n_columns = sys.argv[1], *map(int, sys.argv[2:])
@@ -117,6 +118,8 @@ msm = MarkovStateModel(np.full((3, 3), 1.0 / 3.0))
 steps = {
     "compare": lambda data: compare(data, 3, methods="m3c", lagtimes=1, random_state=0, n_jobs=1),
     "scan_states": lambda data: scan_states(data, 3, n_resamples=1, random_state=0, n_jobs=1),
+    "pcca+": lambda data: PCCAPlus(3, n_microstates=20, random_state=0).fit(data),
+    "k-medoids": lambda data: KMedoids(3, random_state=0).fit(data),
     "lump": lambda data: model.lump(msm, trajs=data, dtrajs=[part[: len(one)] for part, one in zip(micro, data)]),
 }
 
@@ -152,4 +155,4 @@ def test_files_need_not_fit_into_memory(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["compare", "scan_states", "lump"]
+    assert done.stdout.split() == ["compare", "scan_states", "pcca+", "k-medoids", "lump"]

@@ -739,7 +739,7 @@ class TestMacroMSMs:
 
     @pytest.mark.parametrize("call", KINETICS)
     def test_no_convergence(self, dtrajs: list[np.ndarray], monkeypatch: Patch, call: str) -> None:
-        monkeypatch.setattr("m3c_md.validation.reversible._MOST_STEPS", 1)
+        monkeypatch.setattr("m3c_md.markov.reversible._MOST_STEPS", 1)
         words = r"did not converge in 1 Newton steps \(last step .*\); use a shorter lag time"
         refused(lambda: KINETICS[call](dtrajs), SolverError, words)
 
@@ -755,18 +755,18 @@ class TestMacroMSMs:
 
     @pytest.mark.parametrize("error", FOREIGN_ERRORS[:1] + FOREIGN_ERRORS[2:], ids=lambda error: type(error).__name__)
     def test_the_sampler_fails(self, dtrajs: list[np.ndarray], monkeypatch: Patch, error: Exception) -> None:
-        monkeypatch.setattr("m3c_md.validation.resampling.SamplerRev", raising(error))
+        monkeypatch.setattr("m3c_md.markov.resampling.SamplerRev", raising(error))
         call = partial(implied_timescales, dtrajs, [1], confidence="bayesian", random_state=0)
         refused(call, SolverError, r"deeptime's sampler of the posterior failed \(x y z\); use confidence='bootstrap'")
 
     def test_the_sampler_gives_nonsense(self, dtrajs: list[np.ndarray], monkeypatch: Patch) -> None:
         nonsense = SimpleNamespace(sample=lambda sweeps, return_statdist: (np.full((3, 3), np.nan), np.ones(3)))
-        monkeypatch.setattr("m3c_md.validation.resampling.SamplerRev", lambda *arguments, **options: nonsense)
+        monkeypatch.setattr("m3c_md.markov.resampling.SamplerRev", lambda *arguments, **options: nonsense)
         call = partial(implied_timescales, dtrajs, [1], confidence="bayesian", random_state=0)
         refused(call, SolverError, "sampler of the posterior gave numbers that are not finite; use confidence=")
 
     def test_a_comparison_names_it(self, wells: Wells, monkeypatch: Patch) -> None:
-        monkeypatch.setattr("m3c_md.validation.reversible._MOST_STEPS", 1)
+        monkeypatch.setattr("m3c_md.markov.reversible._MOST_STEPS", 1)
         call = partial(
             compare, [wells.frames[:150], wells.frames[150:]], 2, methods="k-medoids", random_state=0, n_jobs=1
         )

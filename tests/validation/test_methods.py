@@ -12,7 +12,7 @@ from m3c_md.clustering.state_estimator import StateEstimator
 from m3c_md.exceptions import DegenerateSolutionError, FewVisitsWarning, InputError, SolverError
 from m3c_md.inputs.dataset import Dataset
 from m3c_md.validation import implied_timescales, metastability
-from m3c_md.validation.methods import METHODS, Task, build_methods, fit_and_judge, judge, usable_numbers
+from m3c_md.validation.methods import METHODS, Task, build_methods, fit_and_judge, judgement_on, usable_numbers
 from m3c_md.validation.splits import Split
 from tests.conftest import hidden_markov_wells
 
@@ -144,7 +144,7 @@ class TestFitAndJudge:
             model = KMedoids(3, random_state=0).fit_fetch(TRAIN.frames)
         seen = TEST.frames[TEST.states != 1]
         with pytest.warns() as caught:
-            quality, times = judge(model, [seen], 1)
+            quality, times = judgement_on(model, [seen], 1)
         assert {w.category.__name__ for w in caught} == {"UnvisitedStateWarning", "DisconnectedWarning"}
         assert np.isnan(quality)
         assert np.isnan(times).tolist() == [False, True]

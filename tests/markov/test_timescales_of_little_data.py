@@ -11,7 +11,7 @@ import pytest
 
 from m3c_md.exceptions import DisconnectedWarning, InputError, M3CWarning, TimescaleWarning
 from m3c_md.validation import implied_timescales
-from tests.validation import THREE_STATES, markov_chain
+from tests.markov import THREE_STATES, markov_chain
 
 
 def values(dtrajs: Any, lagtimes: Any) -> np.ndarray:

@@ -10,13 +10,21 @@ import numpy as np
 from deeptime.util.validation import ChapmanKolmogorovTest
 
 from m3c_md.arrays import FloatArray
+from m3c_md.confidence import CONFIDENCE
 from m3c_md.exceptions import LagtimeWarning
 from m3c_md.inputs.settings import check_integer, check_positive, check_random_state, check_string
 from m3c_md.inputs.state_trajectories import as_state_trajectories
-from m3c_md.validation.resampling import MOST_SAMPLES, FlowSamples, choose_confidence, flows_at_lagtimes
-from m3c_md.validation.reversible import transition_matrices
-from m3c_md.validation.timescales import disconnected_notes, usable_lagtimes
-from m3c_md.validation.transitions import Note, longest_of, named, number_of_states, short_trajectory_notes
+from m3c_md.markov.resampling import (
+    MOST_SAMPLES,
+    FlowSamples,
+    blocks_of_trajectories,
+    choose_confidence,
+    flows_at_lagtimes,
+    resampled_flows,
+)
+from m3c_md.markov.reversible import transition_matrices
+from m3c_md.markov.timescales import disconnected_notes, usable_lagtimes
+from m3c_md.markov.transitions import Note, StateArray, longest_of, named, number_of_states, short_trajectory_notes
 
 # Differences below this are rounding, not deviations.
 _ROUNDING = 1e-9
@@ -38,6 +46,8 @@ class ChapmanKolmogorov(ChapmanKolmogorovTest):  # type: ignore[misc]
         Where the samples come from: "bootstrap", "bayesian", or None if there are none.
     warnings : list of str
         What was said about this test.
+    judged_by : str or None
+        Resampled data that give the verdict: "trajectories", "blocks" (of fewer than ten trajectories), or None.
     """
 
     def __init__(
@@ -53,8 +63,12 @@ class ChapmanKolmogorov(ChapmanKolmogorovTest):  # type: ignore[misc]
         unit: str = "frame",
         confidence: str | None = None,
         warnings: Iterable[str] = (),
+        scatter: FloatArray | None = None,
+        judged_by: str | None = None,
     ) -> None:
         super().__init__(lagtimes, predictions, predictions_samples, estimates, estimates_samples, observable)
+        self.judged_by = judged_by
+        self._scatter = scatter
         self.dt = dt
         self.unit = unit
         self.confidence = confidence
@@ -76,20 +90,15 @@ class ChapmanKolmogorov(ChapmanKolmogorovTest):  # type: ignore[misc]
 
     @property
     def allowed_deviation(self) -> float | None:
-        """What `max_deviation` reaches by chance in 5 % of cases if the states are Markovian; None without bootstrap.
+        """What `max_deviation` reaches by chance in 5 % of cases if the states are Markovian; None if not known.
 
         The 95 % quantile, over resampled data, of the largest difference between a resampled deviation and the observed
-        one: all probabilities are judged together, not one by one. On simulated Markov chains of 5 to 20 trajectories
-        `passes` was True in 90 to 97 % of cases. Posterior samples at different lag times are independent of each
-        other, though estimated from the same data; a test with them would let almost everything pass, so there is none.
+        one: all probabilities are judged together, not one by one. Resampled are trajectories, or blocks of them where
+        they are fewer than ten. On simulated Markov chains of 5 to 20 trajectories `passes` was True in 90 to 97 % of
+        cases. Posterior samples, which bands may come from, would not do: those at different lag times are independent
+        of each other, though estimated from the same data, and almost everything would pass.
         """
-        if self.confidence != "bootstrap":
-            return None
-        deviation = self.predictions - self.estimates
-        scatter = np.abs(np.array(self.predictions_samples) - np.array(self.estimates_samples) - deviation[:, None])
-        # Resampled data may miss a state, whose entries are NaN.
-        largest = np.where(np.isnan(scatter), 0.0, scatter).max(axis=(0, 2, 3))
-        return float(np.quantile(largest, 0.95)) + _ROUNDING
+        return None if self._scatter is None else float(np.quantile(self._scatter, CONFIDENCE)) + _ROUNDING
 
     @property
     def passes(self) -> bool | None:
@@ -158,22 +167,46 @@ def chapman_kolmogorov(
     notes += disconnected_notes(lags[:1], flows[:1])
     lags, flows, lost = _comparable(lags, flows)
     notes += lost
+    blocks = _blocks(trajectories, lags[-1], method)
     for message, category in notes:
         python_warnings.warn(message, category, stacklevel=2)
     multiples = [0] + [one // lag for one in lags]
     estimated = transition_matrices(np.array([one.estimate for one in flows]))
     sampled = [transition_matrices(one.samples) for one in flows if one.samples is not None]
+    predictions = np.array([_power(estimated[0], k) for k in multiples])
+    estimates = np.concatenate([_power(estimated[:1], 0), estimated])
+    judging = sampled
+    if blocks is not None and method == "bayesian":
+        resampled = resampled_flows(trajectories, lags, n, blocks, n_samples, rng)
+        judging = [transition_matrices(one) for one in resampled]
     return ChapmanKolmogorov(
         [0, *lags],
-        np.array([_power(estimated[0], k) for k in multiples]),
+        predictions,
         [_power(sampled[0], k) for k in multiples] if sampled else None,
-        np.concatenate([_power(estimated[:1], 0), estimated]),
+        estimates,
         [_power(sampled[0], 0), *sampled] if sampled else None,
+        scatter=None if blocks is None else _scatter(predictions - estimates, judging, multiples[1:]),
+        judged_by=None if blocks is None else "trajectories" if max(blocks) == 1 else "blocks",
         dt=time_step,
         unit=time_unit,
         confidence=method,
         warnings=[message for message, _ in notes],
     )
+
+
+def _blocks(trajectories: Sequence[StateArray], longest_lag: int, method: str | None) -> list[int] | None:
+    """Into how many blocks to cut each trajectory for the verdict; None if there is none."""
+    if method is None:
+        return None
+    return [1] * len(trajectories) if method == "bootstrap" else blocks_of_trajectories(trajectories, longest_lag)
+
+
+def _scatter(deviation: FloatArray, matrices: Sequence[FloatArray], multiples: Sequence[int]) -> FloatArray:
+    """Largest difference between the deviation of each resampled data set and the observed one, (n_samples,)."""
+    resampled = np.array([_power(matrices[0], k) - one for k, one in zip(multiples, matrices, strict=True)])
+    scatter = np.abs(resampled - deviation[1:, None])
+    # Resampled data may miss a state, whose entries are NaN.
+    return np.asarray(np.where(np.isnan(scatter), 0.0, scatter).max(axis=(0, 2, 3)))
 
 
 def _comparable(lags: list[int], flows: list[FlowSamples]) -> tuple[list[int], list[FlowSamples], list[Note]]:

@@ -8,10 +8,17 @@ import numpy as np
 import pytest
 
 from m3c_md.exceptions import InputError
-from m3c_md.validation.resampling import choose_confidence, flows_at_lagtimes, posterior_flows
-from m3c_md.validation.reversible import reversible_flows, transition_matrices
-from m3c_md.validation.transitions import counts_per_trajectory
-from tests.validation import THREE_STATES, markov_chain
+from m3c_md.markov.resampling import (
+    _counts_per_block,
+    blocks_of_trajectories,
+    choose_confidence,
+    flows_at_lagtimes,
+    posterior_flows,
+    resampled_flows,
+)
+from m3c_md.markov.reversible import reversible_flows, transition_matrices
+from m3c_md.markov.transitions import counts_per_trajectory
+from tests.markov import THREE_STATES, markov_chain
 
 TEN = [markov_chain(THREE_STATES, 300, seed) for seed in range(10)]
 
@@ -102,3 +109,24 @@ def test_same_seed_same_samples_and_nothing_global_is_touched(confidence: str) -
     np.random.seed(2)  # noqa: NPY002
     np.testing.assert_array_equal(samples(0), first)
     assert not np.array_equal(samples(1), first)
+
+
+class TestBlocks:
+    def test_blocks_count_every_transition_once(self) -> None:
+        chain = markov_chain(THREE_STATES, 997, 0)
+        for lag in (1, 7):
+            separate = _counts_per_block(chain, lag, 3, 6)
+            assert separate.shape == (6, 3, 3)
+            np.testing.assert_array_equal(separate.sum(axis=0), counts_per_trajectory([chain], lag, 3)[0])
+            assert np.ptp(separate.sum(axis=(1, 2))) <= lag + 1
+
+    def test_ten_trajectories_stay_whole_and_fewer_are_cut(self) -> None:
+        assert blocks_of_trajectories([np.zeros(50)] * 10, 5) == [1] * 10
+        assert blocks_of_trajectories([np.zeros(500)] * 2, 5) == [10, 10]
+        assert blocks_of_trajectories([np.zeros(500)], 40) == [6]
+        assert blocks_of_trajectories([np.zeros(500)], 100) is None
+
+    def test_the_same_blocks_are_drawn_at_every_lag(self) -> None:
+        chain = markov_chain(THREE_STATES, 2000, 0)
+        first, again = resampled_flows([chain], [1, 1], 3, [10], 5, np.random.default_rng(0))
+        np.testing.assert_array_equal(first, again)

@@ -20,7 +20,7 @@ from m3c_md.exceptions import (
     TimescaleWarning,
 )
 from m3c_md.validation import ImpliedTimescales, implied_timescales
-from tests.validation import BARRIER, THREE_STATES, lumped, markov_chain, pairs_with_counts, slowest
+from tests.markov import BARRIER, THREE_STATES, lumped, markov_chain, pairs_with_counts, slowest
 
 CHAIN = markov_chain(THREE_STATES, 5000, 0)
 MANY = [markov_chain(THREE_STATES, 500, seed) for seed in range(12)]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from m3c_md.exceptions import InputError, ShortTrajectoryWarning, UnvisitedStateWarning
 from m3c_md.validation import metastability, transition_counts, transition_matrix
-from tests.validation import THREE_STATES, markov_chain, stationary
+from tests.markov import THREE_STATES, markov_chain, stationary
 
 few_examples = settings(deadline=None, max_examples=40, derandomize=True)
 LABELS = st.lists(st.integers(0, 3), min_size=8, max_size=40)

@@ -14,6 +14,8 @@ from scipy.special import expit
 from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import SolverError, solving
 
+# Newton steps after which something must be wrong: they converge quadratically, but a long one is cut to the logarithm
+# of its length, so a far start may take many.
 _MOST_STEPS = 200
 _REMEDY = "use a shorter lag time, more data or fewer states"
 
@@ -126,6 +128,7 @@ def relaxation_eigenvalues(flows: FloatArray) -> FloatArray:
     symmetric[..., np.arange(k), np.arange(k)] -= 2.0 * outside
     with solving("the eigenvalues of the transition matrices", _REMEDY):
         eigenvalues = np.linalg.eigvalsh(symmetric)[..., ::-1][..., 1:]
+    # Half way between the lowest that there is and the impossible one.
     return np.asarray(np.where(eigenvalues < -1.5, np.nan, eigenvalues))
 
 

@@ -15,7 +15,7 @@ from deeptime.util.validation import ChapmanKolmogorovTest, ck_test
 
 from m3c_md.exceptions import DisconnectedWarning, InputError, LagtimeWarning, M3CWarning, ShortTrajectoryWarning
 from m3c_md.validation import ChapmanKolmogorov, chapman_kolmogorov
-from tests.validation import BARRIER, THREE_STATES, lumped, markov_chain
+from tests.markov import BARRIER, THREE_STATES, lumped, markov_chain
 
 CHAIN = markov_chain(THREE_STATES, 5000, 0)
 MANY = [markov_chain(THREE_STATES, 500, seed) for seed in range(12)]
@@ -127,12 +127,33 @@ class TestConfidence:
             assert test.allowed_deviation is not None
             assert test.max_deviation > test.allowed_deviation
 
-    @pytest.mark.parametrize("confidence", ["bayesian", None])
-    def test_no_verdict_without_bootstrap(self, confidence: str | None) -> None:
-        test = chapman_kolmogorov(MANY, 3, confidence=confidence, n_samples=5)
-        assert test.confidence == confidence
+    def test_no_verdict_without_samples(self) -> None:
+        test = chapman_kolmogorov(MANY, 3, confidence=None)
         assert test.passes is None
         assert test.allowed_deviation is None
+        assert test.judged_by is None
+
+    def test_posterior_bands_leave_the_verdict_to_trajectories(self) -> None:
+        bands, bootstrap = (
+            chapman_kolmogorov(MANY, 3, confidence=confidence, random_state=0)
+            for confidence in ("bayesian", "bootstrap")
+        )
+        assert bands.judged_by == bootstrap.judged_by == "trajectories"
+        assert bands.passes is bootstrap.passes is True
+        assert bands.allowed_deviation == pytest.approx(bootstrap.allowed_deviation, rel=0.5)
+
+    def test_one_trajectory_is_judged_by_its_blocks(self) -> None:
+        passed = [chapman_kolmogorov(markov_chain(THREE_STATES, 3000, 900 + n), 5, random_state=n) for n in range(20)]
+        assert {test.judged_by for test in passed} == {"blocks"}
+        assert sum(bool(test.passes) for test in passed) >= 16  # 95 % is 19
+        states = np.array([0, 0, 1, 1])
+        for seed in range(3):
+            test = chapman_kolmogorov(states[markov_chain(BARRIER, 20_000, seed)], 5, random_state=seed)
+            assert test.passes is False
+
+    def test_too_few_frames_for_blocks_are_not_judged(self) -> None:
+        test = chapman_kolmogorov([0, 0, 1, 1, 0, 0, 1, 0], 1, 2, random_state=0)
+        assert test.passes is None
 
     def test_equal_trajectories_that_deviate_leave_no_doubt(self) -> None:
         assert chapman_kolmogorov([[0, 0, 1, 1] * 10] * 12, 1, 2, random_state=0).passes is False

@@ -11,6 +11,7 @@ from deeptime.util.callbacks import ProgressCallback
 from deeptime.util.validation import ImpliedTimescales as DeeptimeImpliedTimescales
 
 from m3c_md.arrays import FloatArray
+from m3c_md.confidence import confidence_band
 from m3c_md.exceptions import DisconnectedWarning, InputError, LagtimeWarning, TimescaleWarning
 from m3c_md.inputs.settings import (
     as_list,
@@ -21,13 +22,22 @@ from m3c_md.inputs.settings import (
     check_string,
 )
 from m3c_md.inputs.state_trajectories import as_state_trajectories
-from m3c_md.validation.resampling import MOST_SAMPLES, FlowSamples, choose_confidence, flows_at_lagtimes
-from m3c_md.validation.reversible import relaxation_eigenvalues
-from m3c_md.validation.transitions import Note, StateArray, longest_of, named, number_of_states, short_trajectory_notes
+from m3c_md.markov.plateau import Plateau, find_plateau
+from m3c_md.markov.resampling import (
+    MOST_SAMPLES,
+    FlowSamples,
+    blocks_of_trajectories,
+    choose_confidence,
+    flows_at_lagtimes,
+    resampled_flows,
+)
+from m3c_md.markov.reversible import relaxation_eigenvalues
+from m3c_md.markov.transitions import Note, StateArray, longest_of, named, number_of_states, short_trajectory_notes
 
 if TYPE_CHECKING:
     import pandas as pd
 
+# Lag times by default: as many as a picture shows well, chosen after a look at so many, up to so many frames at least.
 _N_DEFAULT_LAGS = 10
 _N_SCOUTED_LAGS = 25
 _LEAST_DEFAULT_RANGE = 10
@@ -55,6 +65,10 @@ class ImpliedTimescales(DeeptimeImpliedTimescales):  # type: ignore[misc]
         Where the samples come from: "bootstrap", "bayesian", or None if there are none.
     warnings : list of str
         What was said about these timescales.
+    longest : int
+        Frames of the longest trajectory, as far as that is known.
+    paired : (n_lagtimes, n_samples, n_timescales) array or None
+        Timescales of resampled data, the same data at every lag time, by which `plateaus` tells a rise from chance.
     """
 
     def __init__(
@@ -67,23 +81,48 @@ class ImpliedTimescales(DeeptimeImpliedTimescales):  # type: ignore[misc]
         unit: str = "frame",
         confidence: str | None = None,
         warnings: Iterable[str] = (),
+        longest: int = 0,
+        paired: FloatArray | None = None,
     ) -> None:
         super().__init__(lagtimes, its, its_stats)
         self.dt = dt
         self.unit = unit
         self.confidence = confidence
         self.warnings = list(warnings)
+        self.longest = longest
+        self.paired = paired
 
     def __repr__(self) -> str:
         lags = f"{self.dt * self.lagtimes[0]:g} to {self.dt * self.lagtimes[-1]:g} {self.unit}"
-        slowest = "no timescale"
-        if self.max_n_processes:
-            slowest = f"t2 = {self.dt * self.timescales_for_process(0)[-1]:.3g} {self.unit} at the longest"
+        slowest = self.plateaus[0].describe(self.dt, self.unit) if self.max_n_processes else "no timescale"
         warned = f", {len(self.warnings)} warning{'s' if len(self.warnings) > 1 else ''}" if self.warnings else ""
         return (
             f"<{type(self).__name__}: {self.max_n_processes} timescales at {len(self.lagtimes)} lag times ({lags}), "
             f"{slowest}, confidence {self.confidence}{warned}>"
         )
+
+    @property
+    def plateaus(self) -> list[Plateau]:
+        """For every process where its timescale is level, or that it still rises; times in frames, see `Plateau`.
+
+        Examples
+        --------
+        >>> its = ImpliedTimescales([1, 2, 5, 10], np.array([[5.0], [8.0], [10.0], [10.1]]), dt=0.5, unit="ns")
+        >>> its.plateaus[0].describe(its.dt, its.unit)
+        't2 = 5 ns, level from lag time 2.5 ns on'
+        """
+        missing = np.full(len(self.lagtimes), np.nan)
+        return [
+            find_plateau(
+                f"t{process + 2}",
+                self.lagtimes,
+                self.timescales_for_process(process),
+                confidence_band(self.samples_for_process(process)) if self.has_samples else (missing, missing),
+                None if self.paired is None else self.paired[:, :, process],
+                self.longest,
+            )
+            for process in range(self.max_n_processes)
+        ]
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table in ``unit``: lag time (index), timescales t2, t3, ... and the ends of their 95 % bands.
@@ -103,7 +142,7 @@ class ImpliedTimescales(DeeptimeImpliedTimescales):  # type: ignore[misc]
             name = f"t{process + 2}"
             columns[name] = self.dt * self.timescales_for_process(process)
             if self.has_samples:
-                low, high = _band(self.samples_for_process(process))
+                low, high = confidence_band(self.samples_for_process(process))
                 columns[f"{name} low"], columns[f"{name} high"] = self.dt * low, self.dt * high
         return pd.DataFrame(columns, index=pd.Index(self.dt * self.lagtimes, name=f"lag time ({self.unit})"))
 
@@ -185,10 +224,18 @@ def implied_timescales(
     notes += disconnected_notes(lags, estimates) + _timescale_notes(lags, its, estimates, n)
     for message, category in notes:
         python_warnings.warn(message, category, stacklevel=2)
+    blocks = None if method is None else blocks_of_trajectories(trajectories, lags[-1])
+    paired = None
+    if blocks is not None:
+        paired = _sampled_timescales(resampled_flows(trajectories, lags, n, blocks, n_samples, rng), lags)[
+            :, :, :n_kept
+        ]
     return ImpliedTimescales(
         lags,
         its,
-        None if method is None else _sampled_timescales(estimates, lags)[:, :, :n_kept],
+        None if method is None else _sampled_timescales((e.samples for e in estimates), lags)[:, :, :n_kept],
+        longest=longest_of(trajectories),
+        paired=paired,
         dt=time_step,
         unit=time_unit,
         confidence=method,
@@ -272,21 +319,15 @@ def _timescales(flows: FloatArray, lagtimes: Sequence[int], not_positive: float)
     return result
 
 
-def _sampled_timescales(estimates: Sequence[FlowSamples], lagtimes: Sequence[int]) -> FloatArray:
-    samples = [
-        _timescales(e.samples, [lag] * len(e.samples), 0.0)
-        for e, lag in zip(estimates, lagtimes, strict=True)
-        if e.samples is not None
-    ]
-    return np.array(samples)
-
-
-def _band(samples: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Central 95 % of the samples (n_lagtimes, n_samples) that are not NaN, for each lag time."""
-    known = [row[~np.isnan(row)] for row in samples]
-    ends = [np.quantile(row, [0.025, 0.975], method="nearest") if len(row) else [np.nan, np.nan] for row in known]
-    low, high = np.array(ends).T
-    return low, high
+def _sampled_timescales(samples: Iterable[FloatArray | None], lagtimes: Sequence[int]) -> FloatArray:
+    """Timescales of samples of the flows, (n_lagtimes, n_samples, n_states - 1)."""
+    return np.array(
+        [
+            _timescales(flows, [lag] * len(flows), 0.0)
+            for flows, lag in zip(samples, lagtimes, strict=True)
+            if flows is not None
+        ]
+    )
 
 
 def _timescale_notes(

@@ -11,7 +11,7 @@ from deeptime.markov.tools.estimation import transition_matrix as deeptime_estim
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from m3c_md.validation.reversible import (
+from m3c_md.markov.reversible import (
     largest_connected_set,
     relaxation_eigenvalues,
     reversible_flows,

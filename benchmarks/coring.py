@@ -1,0 +1,210 @@
+"""Does coring by margin make implied timescales flat? M3C and PCCA+, with and without coring.
+
+    python benchmarks/coring.py                       all systems that are here
+    python benchmarks/coring.py --system "Model I"    one of them
+    python benchmarks/coring.py --report              tables and benchmarks/figures/coring.png from the results
+
+PCCA+ (200 micro states) is cored as MPP does it (a stay counts if it lasts so many frames: Nagel, Weber, Lickert and
+Stock, J. Chem. Phys. 150, 094111 (2019)), with the number of frames chosen as M3C chooses its margin. Model I has 20
+data sets of the paper's size, simulated with a small step; its relaxation times are known. Molecules that are not part
+of the project are skipped where they are absent. Rows are appended to benchmarks/results/coring.jsonl.
+"""
+
+from __future__ import annotations
+
+import os
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+import argparse
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from m3c_md import M3C, DihedralFeaturizer, PCCAPlus
+from m3c_md.data import alanine_dipeptide, deca_alanine
+from m3c_md.exceptions import M3CWarning
+from m3c_md.markov.coring import LEAST_TIMESCALE, LONGER, TOLERANCE
+from m3c_md.systems import MODEL_I, exact_reference, simulate
+from m3c_md.validation import implied_timescales
+
+HERE = Path(__file__).parent
+RESULTS, FIGURE = HERE / "results" / "coring.jsonl", HERE / "figures" / "coring.png"
+SHARED = HERE.parents[1] / "shared" / "data"
+N_SEEDS = 20
+DWELLS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50)
+LAGS = (1, 2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200)
+METHODS = ("M3C", "M3C cored", "PCCA+", "PCCA+ cored")
+
+
+def model_i() -> Iterator[list[Any]]:
+    trajs = simulate(MODEL_I, np.random.default_rng(2026), n_trajectories=10 * N_SEEDS, step=1e-4)
+    for seed in range(N_SEEDS):
+        yield trajs[10 * seed : 10 * seed + 10]
+
+
+def from_files(folder: str, files: str, top: str) -> Iterator[list[Any]]:
+    paths = sorted((SHARED / folder).glob(files))
+    if paths:
+        yield DihedralFeaturizer(dihedrals=("phi", "psi")).load(paths, top=SHARED / folder / top)
+
+
+def mdshare() -> Iterator[list[Any]]:
+    path = SHARED / "alanine_dipeptide_mdshare" / "dihedral_traj0.npy"
+    if path.exists():
+        angles = np.load(path)
+        yield [np.column_stack([np.sin(angles), np.cos(angles)])]
+
+
+# Name: number of states, time between frames, its unit, data sets.
+SYSTEMS: dict[str, tuple[int, float, str, Callable[[], Iterator[list[Any]]]]] = {
+    "Model I": (3, MODEL_I.interval, "time units", model_i),
+    "alanine dipeptide, shipped": (3, 2.0, "ps", lambda: iter([list(alanine_dipeptide().features)])),
+    "alanine dipeptide, mdshare": (3, 1.0, "ps", mdshare),
+    "alanine dipeptide, msmbuilder": (
+        *(2, 1.0, "ps"),
+        lambda: from_files("alanine_dipeptide_msmbuilder", "trajectory-*.dcd", "ala2.pdb"),
+    ),
+    "asp7, 2 states": (2, 0.5, "ns", lambda: from_files("asp7", "asp7.xtc", "asp7_reordered.pdb")),
+    "asp7, 3 states": (3, 0.5, "ns", lambda: from_files("asp7", "asp7.xtc", "asp7_reordered.pdb")),
+    "deca-alanine": (2, 4.0, "ps", lambda: iter([list(deca_alanine().features)])),
+}
+
+
+def at_lags(dtrajs: Any, n_states: int, lags: Any, confidence: str | None = None) -> Any:
+    return implied_timescales(dtrajs, lags, n_states=n_states, confidence=confidence, random_state=0)
+
+
+def best_dwell(model: Any, trajs: list[Any]) -> int:
+    """The smallest dwell at which timescales at lag 1 agree with those at longer lags, or the closest."""
+
+    def times(dtrajs: Any, lag: int) -> Any:
+        return at_lags(dtrajs, model.n_states, [lag])._its[0]
+
+    now = times(model.transform(trajs), 1)
+    judged = np.flatnonzero(now >= LEAST_TIMESCALE)
+    missing = []
+    for dwell in DWELLS:
+        dtrajs = model.core(trajs, 0.0, dwell).dtrajs
+        first = times(dtrajs, 1)
+        later = [times(dtrajs, max(2, round(LONGER * now[p])))[p] for p in judged]
+        missing.append(np.log(later / first[judged]))
+    good = (np.array(missing) <= TOLERANCE).all(axis=1)
+    return DWELLS[int(good.argmax() if good.any() else np.nansum(np.square(missing), axis=1).argmin())]
+
+
+def rows_of(system: str, seed: int, trajs: list[Any]) -> Iterator[dict[str, Any]]:
+    n_states, dt, *_ = SYSTEMS[system]
+    lags = [lag for lag in LAGS if lag <= max(map(len, trajs)) // 10]
+    m3c = M3C(n_states, random_state=seed).fit_fetch(trajs)
+    pcca = PCCAPlus(n_states, n_microstates=200, random_state=seed).fit_fetch(trajs)
+    cored, dwell = m3c.core(trajs), best_dwell(pcca, trajs)
+    states = {
+        "M3C": (m3c.transform(trajs), 0.0),
+        "M3C cored": (cored.dtrajs, cored.margin),
+        "PCCA+": (pcca.transform(trajs), 1.0),
+        "PCCA+ cored": (pcca.core(trajs, 0.0, dwell).dtrajs, float(dwell)),
+    }
+    for method, (dtrajs, setting) in states.items():
+        its = at_lags(dtrajs, n_states, lags, "auto")
+        table = its.to_frame() * dt
+        yield {
+            **{
+                "system": system,
+                "seed": seed,
+                "method": method,
+                "setting": setting,
+                "lags": [lag * dt for lag in lags],
+            },
+            "timescales": {name: table[name].round(4).tolist() for name in table},
+            "plateaus": [p.describe(dt, SYSTEMS[system][2]) for p in its.plateaus],
+            "populations": (np.bincount(np.concatenate(dtrajs), minlength=n_states) / sum(map(len, dtrajs))).tolist(),
+        }
+
+
+def report(rows: list[dict[str, Any]]) -> None:
+    exact = exact_reference(MODEL_I).relaxation_times(2)
+    for system in SYSTEMS:
+        ours = [row for row in rows if row["system"] == system]
+        seeds = sorted({row["seed"] for row in ours})
+        if not ours:
+            continue
+        print(f"\n{system} ({len(seeds)} data sets), {SYSTEMS[system][2]}")
+        if system == "Model I":
+            print(f"  exact: t2 {exact[0]:.1f}, t3 {exact[1]:.1f}")
+        for method in METHODS:
+            mine = [row for row in ours if row["method"] == method]
+            settings = [row["setting"] for row in mine]
+            print(f"  {method:12s} (margin or dwell {np.median(settings):.3g})")
+            for name in [name for name in mine[0]["timescales"] if " " not in name]:
+                values = np.array([row["timescales"][name] for row in mine], dtype=float)
+                line = "  ".join(f"{v:.4g}" for v in np.median(values, axis=0))
+                spread = ""
+                if len(mine) > 1:
+                    first = values[:, 0]
+                    error = first.std(ddof=1) / len(first) ** 0.5
+                    spread = (
+                        f"; lag 1: mean {first.mean():.2f} ± {error:.2f}, 1 / mean rate {1 / (1 / first).mean():.2f}"
+                    )
+                print(f"    {name}: {line}{spread}")
+            if len(mine) == 1:
+                for text in mine[0]["plateaus"]:
+                    print(f"      {text}")
+
+
+def draw(rows: list[dict[str, Any]]) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    shown = [name for name in SYSTEMS if any(row["system"] == name for row in rows)]
+    figure, axes = plt.subplots(
+        2, (len(shown) + 1) // 2, figsize=(3.3 * ((len(shown) + 1) // 2), 6.2), layout="constrained"
+    )
+    styles = {"M3C": ("C0", ":"), "M3C cored": ("C0", "-"), "PCCA+": ("C1", ":"), "PCCA+ cored": ("C1", "-")}
+    for axis, system in zip(axes.ravel(), shown, strict=False):
+        for method, (color, line) in styles.items():
+            mine = [row for row in rows if row["system"] == system and row["method"] == method]
+            values = np.median(np.array([row["timescales"]["t2"] for row in mine], dtype=float), axis=0)
+            axis.plot(mine[0]["lags"], values, line, color=color, marker="o", ms=3, label=method)
+            if method == "M3C":
+                low, high = (
+                    np.median(np.array([r["timescales"][f"t2 {e}"] for r in mine]), axis=0) for e in ("low", "high")
+                )
+                axis.fill_between(mine[0]["lags"], low, high, color=color, alpha=0.12, lw=0)
+        if system == "Model I":
+            axis.axhline(exact_reference(MODEL_I).relaxation_times(1)[0], color="black", ls="--", lw=1.0, label="exact")
+        unit = SYSTEMS[system][2]
+        axis.set(xscale="log", ylim=(0, None), title=system, xlabel=f"lag time / {unit}", ylabel=f"$t_2$ / {unit}")
+        axis.xaxis.set_minor_formatter("")
+    for axis in axes.ravel()[len(shown) :]:
+        axis.axis("off")
+    axes.ravel()[0].legend(fontsize="small")
+    figure.savefig(FIGURE, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--system", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
+    parser.add_argument("--report", action="store_true")
+    options = parser.parse_args()
+    if not options.report:
+        warnings.simplefilter("ignore", M3CWarning)
+        for system in options.system:
+            for seed, trajs in enumerate(SYSTEMS[system][3]()):
+                with RESULTS.open("a") as file:
+                    file.writelines(json.dumps(row) + "\n" for row in rows_of(system, seed, trajs))
+                print(system, seed, flush=True)
+    last = {(r["system"], r["seed"], r["method"]): r for r in map(json.loads, RESULTS.read_text().splitlines())}
+    report(list(last.values()))
+    draw(list(last.values()))
+
+
+if __name__ == "__main__":
+    main()

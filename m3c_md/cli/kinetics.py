@@ -1,0 +1,103 @@
+"""``m3c-md kinetics``: populations, life times, first-passage times and free energies with their errors."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from m3c_md.cli.apply import load_like_fit
+from m3c_md.cli.console import Console
+from m3c_md.cli.fit import brief_list
+from m3c_md.cli.markov import add_core_option
+from m3c_md.cli.output import OutputFolder, add_output_options
+from m3c_md.cli.report import data_lines, report_text
+from m3c_md.cli.trajectories import add_file_options, positive_number, time_step, whole_number
+
+KINETICS_FILES = ("states.csv", "passages.csv", "states.md", "states.tex", "network.png", "report.txt")
+
+EXAMPLES = """examples:
+  m3c-md kinetics states/model.m3c run*.xtc --top protein.pdb --core --dt 2 --unit ps --out kinetics
+  m3c-md kinetics states/model.m3c distances*.npy --lag 20 --temperature 300 --out kinetics
+
+The features are those of the fit; its features.json has to stand beside MODEL. DIR gets states.csv
+(populations, life times, free energies), passages.csv (mean first-passage times and rates), each with
+95 % intervals, the table of states for a paper as states.md and states.tex, network.png, report.txt.
+Choose a lag time at which timescales are level (see the report of m3c-md fit), or --core."""
+
+
+def add_kinetics(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "kinetics",
+        help="populations, life times and first-passage times with errors",
+        description="Populations, life times, free energies and first-passage times of states, with 95 % intervals.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("model", type=Path, metavar="MODEL", help="model.m3c of an earlier fit")
+    add_file_options(parser)
+    add_core_option(parser)
+    parser.add_argument("--lag", type=whole_number(1), default=1, metavar="N", help="lag time in frames (default: 1)")
+    parser.add_argument("--dt", type=positive_number, metavar="X", help="time between two frames")
+    parser.add_argument("--unit", help="unit of --dt (default: ps)")
+    parser.add_argument(
+        "--temperature", type=positive_number, metavar="T", help="in kelvin; then free energies are in kJ/mol, not kT"
+    )
+    parser.add_argument("--seed", type=whole_number(0), default=0, help="same seed, same answer (default: 0)")
+    add_output_options(parser)
+    parser.set_defaults(run=run_kinetics, stride=1)
+
+
+def run_kinetics(options: argparse.Namespace, console: Console) -> int:
+    """Summarise the states of some files, and write tables and a picture."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+
+    dt, unit = time_step(options)
+    began = time.perf_counter()
+    with OutputFolder(options.out, KINETICS_FILES, force=options.force) as folder:
+        model, data = load_like_fit(options)
+        folder.protect(data.inputs)
+        for line in data_lines(data):
+            console.say(line)
+        summary = model.summary(
+            data.features,
+            options.lag,
+            core=options.core,
+            **{"dt": dt, "unit": unit, "temperature": options.temperature, "random_state": options.seed},
+        )
+        result = summary.kinetics
+        folder.table("states.csv", result.states.join(summary.table[["visits", "trajectory", "frame"]]))
+        folder.table("passages.csv", result.pairs)
+        folder.text("states.md", summary.to_markdown() + "\n")
+        folder.text("states.tex", summary.to_latex() + "\n")
+        body = [f"model: {options.model}", *repr(summary).splitlines()[:1], *repr(result).splitlines()]
+        for line in body:
+            console.say(line)
+        if not result.states["population"].isna().any():
+            from m3c_md.plots import plot_network
+
+            folder.picture("network.png", plot_network(result))
+        seconds = time.perf_counter() - began
+        folder.text("report.txt", report_text(options, console, data, body, seconds))
+    console.say(f"\nWritten to {options.out} in {seconds:.1f} s: {brief_list(folder.names())}")
+    console.result(
+        {
+            "command": "kinetics",
+            "n_frames": data.n_frames,
+            "lag_time": options.lag * dt,
+            "unit": unit,
+            "energy_unit": result.energy_unit,
+            "confidence": result.confidence,
+            "margin": summary.margin,
+            "states": result.states.join(summary.table[["visits", "trajectory", "frame"]]).to_dict("records"),
+            "passages": result.pairs.reset_index().to_dict("records"),
+            "warnings": console.warnings,
+            "out": str(options.out),
+            "written": folder.names(),
+            "seconds": seconds,
+        }
+    )
+    return 0

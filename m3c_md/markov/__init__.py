@@ -1,0 +1,1 @@
+"""Markov models of macrostates: counts, timescales, Chapman-Kolmogorov test, and what these rest on."""
