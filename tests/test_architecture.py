@@ -32,32 +32,24 @@ LEFT_OF: dict[str, set[str]] = {
     "confidence": set(),
     "systems": {"exceptions", "inputs", "matching"},
     "features": {"exceptions", "disk", "inputs", "workers"},
-    "data": {"exceptions", "disk", "features"},
     "optimize": {"exceptions"},
+    "export": {"exceptions", "inputs", "optimize"},
+    "data": {"exceptions", "disk", "inputs", "features", "export"},
     "markov": {"exceptions", "confidence", "inputs"},
     "frames": {"exceptions", "inputs", "optimize"},
     "partitions": {"exceptions", "optimize", "frames"},
     "search": {"exceptions", "matching", "workers", "optimize", "frames", "partitions"},
-    "clustering": {"exceptions", "disk", "inputs", "matching", "optimize", "markov", "frames", "partitions", "search"},
+    "clustering": {
+        *("exceptions", "disk", "inputs", "matching", "optimize", "export", "markov", "frames", "partitions", "search"),
+    },
     "plots": {"exceptions", "confidence", "inputs", "matching", "markov", "clustering"},
     "validation": {"exceptions", "disk", "inputs", "matching", "workers", "markov", "clustering", "plots"},
 }
 # The front doors see the whole house.
 FRONT_DOORS = {"__init__", "__main__", "cli"}
 # Slow to import, or not installed everywhere: only inside functions.
-HEAVY = {
-    "cvxpy",
-    "ortools",
-    "highspy",
-    "scs",
-    "clarabel",
-    "matplotlib",
-    "pandas",
-    "dask",
-    "distributed",
-    "openmm",
-    "torch",
-}
+HEAVY = {"cvxpy", "ortools", "highspy", "scs", "clarabel", "matplotlib", "pandas", "dask", "distributed"}
+HEAVY |= {"openmm", "torch"}
 
 
 def name_of(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""The command line: ``m3c-md fit``, ``transform``, ``kinetics``, ``compare``, ``scan``, ``simulate`` and ``demo``.
+"""The command line: ``m3c-md`` and its commands.
 
 Nothing heavy is imported before the arguments are known to be good, so that ``--help`` answers at once.
 """
@@ -13,8 +13,10 @@ from collections.abc import Sequence
 from m3c_md.cli.apply import add_transform
 from m3c_md.cli.console import Console, plain_warnings
 from m3c_md.cli.demo import add_demo
+from m3c_md.cli.export import add_export
 from m3c_md.cli.fit import add_fit
 from m3c_md.cli.kinetics import add_kinetics
+from m3c_md.cli.sample import add_sample
 from m3c_md.cli.simulate import add_simulate
 from m3c_md.cli.study import add_compare, add_scan
 
@@ -26,6 +28,8 @@ EXAMPLES = """examples:
   m3c-md compare run*.xtc --top protein.pdb --n-states 3 --out comparison
   m3c-md scan run*.xtc --top protein.pdb --states 2 3 4 5 --out scan
   m3c-md fit distances*.npy --n-states 4 --out states      (your own features)
+  m3c-md export states/model.m3c --top protein.pdb --to plumed --states 0 2 --out plumed.dat
+  m3c-md sample states/model.m3c --states 0 2 --temperature 300 --out biased
   m3c-md simulate alanine-dipeptide --out ala2
 
 exit codes: 0 success, 1 no solution found, 2 bad usage or input, 130 interrupted"""
@@ -81,6 +85,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"m3c-md {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (add_fit, add_transform, add_kinetics, add_compare, add_scan, add_simulate, add_demo):
+    for add in (
+        add_fit,
+        add_transform,
+        add_kinetics,
+        add_compare,
+        add_scan,
+        add_export,
+        add_sample,
+        add_simulate,
+        add_demo,
+    ):
         add(commands)
     return parser

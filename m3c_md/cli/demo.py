@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from m3c_md.cli.console import Console
-from m3c_md.cli.fit import FEATURES, MODEL, brief_list, name_columns, write_labels
+from m3c_md.cli.fit import FEATURES, MODEL, brief_list, write_labels
 from m3c_md.cli.output import OutputFolder, add_output_options
 from m3c_md.cli.report import (
     data_lines,
@@ -87,7 +87,7 @@ def run_demo(options: argparse.Namespace, console: Console) -> int:
         if "M3C" not in comparison.models:
             raise DegenerateSolutionError(comparison.table["warnings"]["M3C"])
         model: M3CModel = comparison.models["M3C"]
-        name_columns(model, data)
+        model.columns, model.dihedral_columns = data.settings.columns, data.featurizer.dihedral_columns()
         body = _findings(comparison, model, data)
         for line in ["", *body]:
             console.say(line)

@@ -84,8 +84,7 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
         folder.protect(data.inputs)
         for line in data_lines(data):
             console.say(line)
-        model = estimator.fit_fetch(data.features, checkpoint=options.checkpoint)
-        name_columns(model, data)
+        model = estimator.fit_fetch(data.features, checkpoint=options.checkpoint, featurizer=data.featurizer)
         dtrajs = model.transform(data.features)
         write_labels(folder, data, dtrajs)
         folder.text(FEATURES, data.settings.to_json())
@@ -122,12 +121,6 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
         }
     )
     return 0
-
-
-def name_columns(model: M3CModel, data: Trajectories) -> None:
-    """Tell a model what its columns are called, if they are angles; those of arrays have no names of their own."""
-    if data.settings.dihedrals is not None:
-        model.columns = list(data.settings.columns)
 
 
 def write_labels(folder: OutputFolder, data: Trajectories, dtrajs: list[NDArray[np.int32]]) -> None:

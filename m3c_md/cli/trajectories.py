@@ -182,6 +182,8 @@ class Trajectories:
         Frame i of the features is frame ``i * stride`` of the file.
     top : str or None
         Topology file.
+    featurizer : DihedralFeaturizer or None
+        What made the features of trajectory files.
     """
 
     files: list[Path]
@@ -189,6 +191,7 @@ class Trajectories:
     settings: FeatureSettings
     stride: int = 1
     top: str | None = None
+    featurizer: Any = None
 
     @property
     def inputs(self) -> list[Path]:
@@ -289,4 +292,4 @@ def _from_molecules(
         features = featurizer.load(files, topology, stride=stride, n_jobs=options.jobs, progress=tqdm)
     labels = featurizer.describe()
     settings = FeatureSettings(list(labels), list(dihedrals), residues, dict(labels.missing))
-    return Trajectories(files, list(features), settings, stride, options.top)
+    return Trajectories(files, list(features), settings, stride, options.top, featurizer)

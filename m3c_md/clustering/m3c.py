@@ -168,7 +168,15 @@ class M3C(MarginEstimator):
         return cls(n_states, lagtime, random_state=random_state, **{**PAPER_SETTINGS, "reweight": False, **changes})
 
     def fit(
-        self, data: Any, y: Any = None, *, client: Any = None, checkpoint: Any = None, microstates: bool = False
+        self,
+        data: Any,
+        y: Any = None,
+        *,
+        client: Any = None,
+        checkpoint: Any = None,
+        featurizer: Any = None,
+        weights: Any = None,
+        microstates: bool = False,
     ) -> Self:
         """Find the states of trajectories, or of microstates where these are all there is.
 
@@ -182,8 +190,8 @@ class M3C(MarginEstimator):
             (no state with less than a tenth of the first share is looked for).
         y : ignored
             For scikit-learn pipelines.
-        client, checkpoint : optional
-            See `MarginEstimator.fit`; not for microstates, which take a second.
+        client, checkpoint, featurizer, weights : optional
+            See `MarginEstimator.fit`; not for microstates.
         microstates : bool
             Whether integer trajectories, or a transition matrix, are microstates and meant to be lumped.
 
@@ -202,9 +210,12 @@ class M3C(MarginEstimator):
         told = check_flag("microstates", microstates)
         settings, _ = self._checked_settings(client, checkpoint)
         if not (told or isinstance(data, MarkovStateModel | TransitionCountModel)):
-            return super().fit(data, y, client=client, checkpoint=checkpoint)
-        if client is not None or checkpoint is not None:
-            raise InputError("client and checkpoint are for coordinates; leave them out for microstates")
+            options = {"client": client, "checkpoint": checkpoint, "featurizer": featurizer, "weights": weights}
+            return super().fit(data, y, **options)
+        if any(option is not None for option in (client, checkpoint, featurizer, weights)):
+            raise InputError(
+                "client, checkpoint, featurizer and weights are for coordinates; leave them out for microstates"
+            )
         # Models and matrices have a lag time of their own. The share is as small as that of the rarest states that the
         # search in coordinates would take.
         lag = None if has_lag(data) else self._lag()

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from m3c_md.arrays import FloatArray
 from m3c_md.clustering.archive import LARGEST, Contents
 from m3c_md.clustering.candidate_file import candidates_of, contents_of
+from m3c_md.clustering.portable_rule import PortableRule
 from m3c_md.clustering.state_model import StateModel, falling
 from m3c_md.exceptions import InputError, ModelFileError
 from m3c_md.inputs.settings import check_integer
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 MOST_PERIODS = 1e10
 
 
-class MarginModel(StateModel):
+class MarginModel(PortableRule, StateModel):
     """States as a decision rule: state = argmax_k (w_k · φ(x) + b_k), ordered by falling population.
 
     Parameters
@@ -111,7 +112,7 @@ class MarginModel(StateModel):
         if chosen >= len(self.records):
             raise InputError(f"number={number} must be a row of candidates, 0 to {len(self.records) - 1}")
         other = self._with(chosen)
-        other.columns = self.columns
+        other.columns, other.dihedral_columns = self.columns, self.dihedral_columns
         return other
 
     def _with(self, chosen: int) -> Self:
@@ -226,8 +227,10 @@ class MarginModel(StateModel):
             arrays[f"frequencies_{number}"] = self.maps[name].frequencies
             matrix = self.metrics[name].matrix
             arrays[f"{'factors' if matrix.ndim == 1 else 'matrix'}_{number}"] = matrix
-        arrays = {**arrays, **kept.arrays, **self._visit_arrays()}
-        return Contents({"chosen": self.chosen, "metrics": names, **self._texts(), **kept.settings}, arrays)
+        dihedrals = self._dihedral_contents()
+        arrays = {**arrays, **kept.arrays, **self._visit_arrays(), **dihedrals.arrays}
+        settings = {"chosen": self.chosen, "metrics": names, **self._texts(), **kept.settings, **dihedrals.settings}
+        return Contents(settings, arrays)
 
     @classmethod
     def _from_contents(cls, contents: Contents) -> Self:
@@ -251,6 +254,7 @@ class MarginModel(StateModel):
             shares=contents.shares("shares", 1, first.n_columns)[0],
             **cls._options(contents),
         )
+        model._with_dihedrals(contents)
         return model._with_texts(contents)
 
     @classmethod

@@ -10,17 +10,29 @@ from typing import Any, ClassVar, Literal, Self, get_args
 import numpy as np
 from deeptime.util.callbacks import ProgressCallback
 
-from m3c_md.arrays import IntArray
+from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.clustering.checkpoint import CheckpointFolder, check_checkpoint
 from m3c_md.clustering.given_metric import check_metric, checked_metric
 from m3c_md.clustering.given_starts import as_starts, state_arrays, window_labels
+from m3c_md.clustering.given_weights import check_weights, frame_weights, with_weights
 from m3c_md.clustering.margin_model import MarginModel
 from m3c_md.clustering.search_notes import search_notes
 from m3c_md.clustering.state_estimator import StateEstimator
-from m3c_md.clustering.training_data import LaggedPair, Note, check_distinct, training_set
+from m3c_md.clustering.training_data import (
+    LaggedPair,
+    Note,
+    as_given,
+    check_distinct,
+    check_lengths,
+    check_made_of,
+    check_widths,
+    columns_of_featurizer,
+    enough_to_learn,
+    training_set,
+)
 from m3c_md.clustering.visits import visits_of_source, visits_of_windows
 from m3c_md.exceptions import InputError
-from m3c_md.frames.cluster import check_client, current_client, is_dask, spread
+from m3c_md.frames.cluster import check_client, current_client, spread
 from m3c_md.frames.source import LocalSource, Source, sample_windows
 from m3c_md.frames.windows import WindowSet, equally_spaced
 from m3c_md.inputs.dataset import Dataset
@@ -33,7 +45,6 @@ from m3c_md.inputs.settings import (
     check_random_state,
     check_range,
 )
-from m3c_md.inputs.trajectories import is_list_of_arrays
 from m3c_md.optimize.feature_map import FeatureKind
 from m3c_md.optimize.labels import check_shares, class_bounds
 from m3c_md.optimize.metric import Metric
@@ -56,16 +67,10 @@ from m3c_md.search.steps import SearchOptions
 
 # Random features by default, for few columns and for more: the kernel of many needs more of them.
 N_FEATURES = (100, 200)
-# Windows, and windows per column, from which on metrics compete by default: among many columns some tell any labels of
-# few windows apart by chance (sequences of 1,000 windows: twice the errors with a metric that was learned).
-FEWEST_TO_LEARN = 1500
-WINDOWS_TO_LEARN = 10
 # A kernel needs no more features than there are windows, but a few.
 FEWEST_FEATURES = 20
 # More random features than this approximate the kernel no better, and the solver's matrices would fill the memory.
 MOST_FEATURES = 20_000
-# A kernel so much wider than the data is a constant to double precision, one so much narrower sees single frames.
-MOST_WIDTHS = 1e6
 # The paper's start, for which all candidates see all windows.
 LITERAL = "relaxation-literal"
 # The paper's settings that differ from the defaults of both methods.
@@ -157,7 +162,16 @@ class MarginEstimator(StateEstimator):
         """Model of the winner, which is the first candidate."""
         raise NotImplementedError
 
-    def fit(self, data: Any, y: Any = None, *, client: Any = None, checkpoint: Any = None) -> Self:
+    def fit(
+        self,
+        data: Any,
+        y: Any = None,
+        *,
+        client: Any = None,
+        checkpoint: Any = None,
+        featurizer: Any = None,
+        weights: Any = None,
+    ) -> Self:
         """Find the states of trajectories.
 
         Parameters
@@ -178,6 +192,13 @@ class MarginEstimator(StateEstimator):
         checkpoint : path, optional
             Folder in which every finished step of the search is kept. The same fit with the same folder goes on where
             it was stopped, by whatever; remove the folder when you have the model. Needs a number as random_state.
+        featurizer : DihedralFeaturizer, optional
+            What made the data. The model then knows the names of its columns and the atoms that they are made of, and
+            so do its files: all that `M3CModel.to_plumed` and ``m3c-md export`` need.
+        weights : array (n_frames,), or list of them, optional
+            Weights of frames, one array per trajectory, e.g. exp(bias / kT) of a biased simulation. A window counts as
+            much as its first frame, but at least a twentieth of the mean and at most twenty times that. They take the
+            place of ``reweight``. Populations of the model remain shares of frames.
 
         Returns
         -------
@@ -186,28 +207,33 @@ class MarginEstimator(StateEstimator):
         del y
         # A typo is told at once, not after the hour that it may take to read the data.
         settings, bandwidths = self._checked_settings(client, checkpoint)
-        _check_lengths(data)
-        client = current_client(_as_given(data)) if client is None else client
+        dihedrals, weights = columns_of_featurizer(featurizer), check_weights(weights)
+        check_lengths(data)
+        client = current_client(as_given(data)) if client is None else client
         given = training_set(data)
+        check_made_of(given, dihedrals)
         searched = self._searched(given, client)
         windows, source, notes = searched.windows, searched.source, searched.notes
         class_bounds(searched.n_windows, settings.n_states, settings.balance)
         check_distinct(windows, settings.n_states)
-        starts = self._checked_starts(searched, self._shortest() if isinstance(given, Dataset) else 0)
+        shortest = self._shortest() if isinstance(given, Dataset) else 0
+        by_frame = None if weights is None else frame_weights(given, weights, shortest)
+        starts = self._checked_starts(searched, shortest)
         metric = checked_metric(self.metric, windows.frames)
-        if metric == "auto" and not _enough_to_learn(windows):
+        if metric == "auto" and not enough_to_learn(windows):
             metric = "standard"
         rng, folder = check_random_state(self.random_state), check_checkpoint(checkpoint, self.random_state)
         # One BLAS thread: sums then do not depend on how many there are. Parallel work is done by processes.
         with ProgressCallback(self.progress, type(self).__name__, 100) as bar, ONE_BLAS_THREAD:
-            problem = self._problem(searched, settings, starts, metric, rng)
+            problem = self._problem(searched, settings, starts, metric, rng, by_frame)
             search = self._search(problem, bandwidths, starts, metric, rng, folder, bar)
             candidates, problem = search.run(), search.problem
         notes += search_notes(problem, candidates, search.failures or [], self._lag())
         model = self._model_of(problem, candidates)
         with ONE_BLAS_THREAD:
             visits = visits_of_windows(model, windows) if source is None else visits_of_source(model, source)
-        self._keep(model, notes, given.columns, visits)
+        model.dihedral_columns = dihedrals
+        self._keep(model, notes, given.columns if dihedrals is None else dihedrals.columns, visits)
         return self
 
     def _problem(
@@ -217,9 +243,10 @@ class MarginEstimator(StateEstimator):
         starts: Sequence[str | IntArray],
         metric: str | Metric,
         rng: np.random.Generator,
+        by_frame: FloatArray | None,
     ) -> SearchProblem:
         """Return what all candidates share, before metrics compete."""
-        return prepare_problem(
+        problem = prepare_problem(
             searched.windows,
             settings,
             rng,
@@ -227,12 +254,13 @@ class MarginEstimator(StateEstimator):
             n_features=self._n_features(searched.windows.frames.shape[1], searched.n_windows),
             feature_kind=self.features,
             scale=self.scale,
-            reweight=self._reweighted(),
+            reweight=self._reweighted() and by_frame is None,
             n_coarse=int(self.n_coarse),
             source=searched.source,
             kinetic=self._lag() > 0 and metric in ("auto", "kinetic"),
             given=metric if isinstance(metric, Metric) else None,
         )
+        return problem if by_frame is None else with_weights(problem, by_frame, searched.first_frames)
 
     def _search(
         self,
@@ -246,7 +274,7 @@ class MarginEstimator(StateEstimator):
     ) -> Search:
         """Return a search that is ready to run; ``bar`` is told of its progress."""
         usual = default_bandwidths(problem.data.frames, problem.scale).tolist()
-        _check_widths(bandwidths, usual)
+        check_widths(bandwidths, usual)
         bandwidths = bandwidths or usual
         options = SearchOptions(
             self.selection,
@@ -357,35 +385,6 @@ class MarginEstimator(StateEstimator):
             start if isinstance(start, str) else window_labels(start, first, n_frames, shortest, self.n_states)
             for start in self._given_starts()
         ]
-
-
-def _enough_to_learn(windows: WindowSet) -> bool:
-    """Whether there are so many windows, and so many to a column, that a metric is not that of chance."""
-    return bool(windows.n_windows >= max(FEWEST_TO_LEARN, WINDOWS_TO_LEARN * windows.frames.shape[1]))
-
-
-def _check_widths(bandwidths: Sequence[float], usual: Sequence[float]) -> None:
-    """Refuse bandwidths of another order than the data."""
-    for bandwidth in bandwidths:
-        if not usual[0] / MOST_WIDTHS <= bandwidth <= usual[-1] * MOST_WIDTHS:
-            raise InputError(
-                f"bandwidth={bandwidth:.6g} is far from the distances between frames; 'auto' would try "
-                f"{usual[0]:.3g} to {usual[-1]:.3g}"
-            )
-
-
-def _as_given(data: Any) -> list[Any]:
-    """Trajectories as they were given, nothing checked."""
-    return list(data) if is_list_of_arrays(data) else [data]
-
-
-def _check_lengths(data: Any) -> None:
-    """Refuse Dask arrays that do not know how long they are."""
-    for i, x in enumerate(_as_given(data)):
-        if is_dask(x) and any(np.isnan(n) for n in x.shape):
-            raise InputError(
-                f"trajectory {i} is a Dask array of shape {x.shape}; call its method compute_chunk_sizes() first"
-            )
 
 
 def _on_workers(source: LocalSource, client: Any) -> Source:

@@ -147,7 +147,7 @@ class PhaseSpacePoint(NamedTuple):
     velocities: Positions
 
 
-def _make_context(system: openmm.System, settings: Settings, seed: int) -> openmm.Context:
+def make_context(system: openmm.System, settings: Settings, seed: int) -> openmm.Context:
     """Make a context with one thread, whose noise is determined by ``seed``."""
     import openmm
 
@@ -169,7 +169,7 @@ def minimise(system: openmm.System, settings: Settings, positions: Positions) ->
     """Return the positions of the nearest energy minimum."""
     import openmm
 
-    context = _make_context(system, settings, seed=1)
+    context = make_context(system, settings, seed=1)
     context.setPositions(positions)
     openmm.LocalEnergyMinimizer.minimize(context)
     return np.asarray(context.getState(positions=True).getPositions(asNumpy=True)._value)
@@ -178,15 +178,16 @@ def minimise(system: openmm.System, settings: Settings, positions: Positions) ->
 def start_point(system: openmm.System, settings: Settings, positions: Positions, trajectory: int) -> PhaseSpacePoint:
     """Draw velocities, equilibrate, and return the point from which a trajectory starts."""
     seed = chunk_seed(settings, trajectory, 0)
-    context = _make_context(system, settings, seed)
+    context = make_context(system, settings, seed)
     context.setPositions(positions)
     context.setVelocitiesToTemperature(settings.temperature, seed)
     for _ in range(settings.equilibration_frames):  # frame by frame, so that Ctrl-C is heard
         context.getIntegrator().step(settings.steps_per_frame)
-    return _current_point(context)
+    return current_point(context)
 
 
-def _current_point(context: openmm.Context) -> PhaseSpacePoint:
+def current_point(context: openmm.Context) -> PhaseSpacePoint:
+    """Return where a simulation is; an error if it blew up."""
     state = context.getState(positions=True, velocities=True)
     point = PhaseSpacePoint(
         np.array(state.getPositions(asNumpy=True)._value), np.array(state.getVelocities(asNumpy=True)._value)
@@ -200,13 +201,13 @@ def run_chunk(
     system: openmm.System, settings: Settings, point: PhaseSpacePoint, n_frames: int, seed: int
 ) -> tuple[npt.NDArray[np.float32], PhaseSpacePoint]:
     """Run ``n_frames`` frames from ``point``; return them, shape ``(n_frames, n_atoms, 3)`` in nm, and the end."""
-    context = _make_context(system, settings, seed)
+    context = make_context(system, settings, seed)
     context.setPositions(point.positions)
     context.setVelocities(point.velocities)
     frames = np.empty((n_frames, *point.positions.shape), dtype=np.float32)
     for frame in range(n_frames):
         context.getIntegrator().step(settings.steps_per_frame)
-        point = _current_point(context)
+        point = current_point(context)
         # The centre stays at the origin so that the fixed precision of XTC never meets large numbers.
         frames[frame] = point.positions - point.positions.mean(axis=0)
     return frames, point

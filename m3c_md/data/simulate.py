@@ -127,7 +127,7 @@ def advance(folder: Path, settings: Settings, trajectory: int) -> int:
     """Run the next chunk of a trajectory, join its chunks if that was the last one; return how many frames it has."""
     parts = parts_path(folder, trajectory)
     parts.mkdir(exist_ok=True)
-    system, starts = _prepared(settings)
+    system, starts = prepared(settings)
     checkpoint = parts / "checkpoint.npz"
     if checkpoint.exists():
         chunk, point = read_checkpoint(checkpoint)
@@ -166,13 +166,13 @@ def finish_trajectory(settings: Settings, folder: Path, trajectory: int) -> None
     if joined.n_frames != settings.n_frames:
         raise ValueError(f"{parts} holds {joined.n_frames} frames, not {settings.n_frames}; remove it and run again")
     write_xtc(folder / f"traj_{trajectory:02d}.xtc", joined.xyz, 0, settings)
-    with _writing(dihedrals_path(folder, trajectory)) as temporary:
+    with writing_file(dihedrals_path(folder, trajectory)) as temporary:
         np.save(temporary, DihedralFeaturizer(sincos=False, periodic=False).transform(joined))
     shutil.rmtree(parts)
 
 
 @functools.lru_cache(maxsize=1)
-def _prepared(settings: Settings) -> tuple[openmm.System, dict[str, Positions]]:
+def prepared(settings: Settings) -> tuple[openmm.System, dict[str, Positions]]:
     """Make the system, and the minimised start structures by their names; once in every process."""
     starts = {}
     for name in settings.starts:
@@ -186,7 +186,7 @@ def _prepared(settings: Settings) -> tuple[openmm.System, dict[str, Positions]]:
 # --- files -------------------------------------------------------------------------------------------------------
 
 
-def _writing(path: Path) -> contextlib.AbstractContextManager[Path]:
+def writing_file(path: Path) -> contextlib.AbstractContextManager[Path]:
     """Write by way of a temporary file, always of the same name: what a killed run leaves is used up by the next."""
     return writing(path, path.name, temporary=path.with_name(f"writing_{path.name}"))
 
@@ -218,7 +218,7 @@ def write_xtc(path: Path, frames: npt.NDArray[np.float32], first_frame: int, set
     """
     numbers = np.arange(first_frame, first_frame + len(frames), dtype=np.int32)
     times = (numbers * settings.spacing).astype(np.float32)
-    with _writing(path) as temporary:
+    with writing_file(path) as temporary:
         if str(temporary).isascii():
             _write_xtc(temporary, frames, times, numbers * settings.steps_per_frame)
         else:  # mdtraj's XTC files know ASCII paths only
@@ -242,14 +242,14 @@ def write_topology(path: Path, settings: Settings) -> None:
 
     start = settings.starts[0]
     topology: app.Topology = build_peptide(settings.n_alanines, settings.capped, start)[0]
-    positions = _prepared(settings)[1][start] * 10.0
-    with _writing(path) as temporary, temporary.open("w") as file:
+    positions = prepared(settings)[1][start] * 10.0
+    with writing_file(path) as temporary, temporary.open("w") as file:
         app.PDBFile.writeFile(topology, positions, file)
 
 
 def write_checkpoint(path: Path, n_chunks: int, point: PhaseSpacePoint) -> None:
     """Save the end of chunk ``n_chunks``."""
-    with _writing(path) as temporary:
+    with writing_file(path) as temporary:
         np.savez(temporary, n_chunks=n_chunks, positions=point.positions, velocities=point.velocities)
 
 
@@ -279,7 +279,7 @@ def check_settings(folder: Path, settings: Settings) -> None:
     """Write the settings into a new folder; raise if the folder was made with others."""
     path = folder / SETTINGS
     if not path.exists():
-        with _writing(path) as temporary:
+        with writing_file(path) as temporary:
             temporary.write_text(json.dumps(dataclasses.asdict(settings), indent=2) + "\n", encoding="utf-8")
         return
     old, new = dataclasses.asdict(read_settings(folder)), dataclasses.asdict(settings)

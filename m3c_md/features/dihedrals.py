@@ -13,6 +13,7 @@ from mdtraj.geometry import dihedral as md_dihedral
 from numpy.typing import NDArray
 
 from m3c_md.exceptions import InputError
+from m3c_md.inputs.dihedral_columns import atom_name
 from m3c_md.inputs.dihedral_names import KINDS, Dihedral, residue_names
 from m3c_md.inputs.settings import check_choice
 
@@ -38,6 +39,8 @@ class Dihedrals:
         One name per angle, such as "phi ALA 2", none twice.
     quartets : array (n_angles, 4)
         Indices of the four atoms of each angle.
+    atoms : tuple of tuples of str
+        Names of these atoms, such as "ALA 2 CA", for each angle.
     n_atoms : int
         Number of atoms of the topology.
     missing : dict
@@ -46,6 +49,7 @@ class Dihedrals:
 
     names: tuple[str, ...]
     quartets: NDArray[np.int32]
+    atoms: tuple[tuple[str, ...], ...]
     n_atoms: int
     missing: dict[str, list[str]]
 
@@ -109,9 +113,11 @@ def find_dihedrals(topology: md.Topology, kinds: Sequence[str], residues: Any = 
                 f"{kind!r} out, choose other residues, or give a topology with the usual atom names"
             )
     present = [(residue, kind) for residue in chosen for kind in kinds if (residue.index, kind) in quartets]
+    fours = [quartets[residue.index, kind] for residue, kind in present]
     return Dihedrals(
         names=tuple(str(Dihedral(kind, names[residue.index])) for residue, kind in present),
-        quartets=np.array([quartets[residue.index, kind] for residue, kind in present], dtype=np.int32),
+        quartets=np.array(fours, dtype=np.int32),
+        atoms=tuple(tuple(atom_name(topology.atom(number)) for number in four) for four in fours),
         n_atoms=topology.n_atoms,
         missing=missing,
     )

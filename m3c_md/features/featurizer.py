@@ -26,6 +26,7 @@ from m3c_md.features.reading import (
     warned_of,
 )
 from m3c_md.features.skeleton import find_skeleton
+from m3c_md.inputs.dihedral_columns import DihedralColumns
 from m3c_md.inputs.settings import check_flag, check_integer, check_jobs, check_progress
 from m3c_md.workers import deaf_workers
 
@@ -87,6 +88,7 @@ class DihedralFeaturizer(Transformer):  # type: ignore[misc]
         self.sincos = sincos
         self.periodic = periodic
         self._labels: ColumnLabels | None = None
+        self._columns: DihedralColumns | None = None
 
     def __repr__(self) -> str:
         usual: dict[str, Any] = {"residues": None, "sincos": True, "periodic": True}
@@ -112,6 +114,36 @@ class DihedralFeaturizer(Transformer):  # type: ignore[misc]
         if self._labels is None:
             raise InputError("describe() knows no molecule yet; give a topology, or load a trajectory first")
         return self._labels
+
+    def dihedral_columns(self, top: Any = None) -> DihedralColumns:
+        """Say which atoms the columns are made of, for `M3CModel.to_plumed` and its like, and for ``M3C.fit``.
+
+        Parameters
+        ----------
+        top : path, mdtraj.Topology or mdtraj.Trajectory, optional
+            Left out, the molecule of the first use.
+
+        Returns
+        -------
+        DihedralColumns
+
+        Examples
+        --------
+        >>> from m3c_md.data import alanine_dipeptide
+        >>> found = DihedralFeaturizer("phi").dihedral_columns(alanine_dipeptide().topology)
+        >>> found.names, found.quartets.tolist(), found.atoms[0]
+        (('phi ALA 2',), [[4, 6, 7, 8]], ('ACE 1 C', 'ALA 2 N', 'ALA 2 CA', 'ALA 2 C'))
+        """
+        if top is not None:
+            return self._recipe(read_topology(top), 1).dihedral_columns
+        if self._labels is None:
+            raise InputError("this featurizer knows no molecule yet; give a topology, or load a trajectory first")
+        if self._columns is None:
+            raise InputError(
+                "this featurizer has seen molecules that number the atoms of the same angles differently; give the "
+                "topology whose numbers are wanted"
+            )
+        return self._columns
 
     def transform(self, data: Any) -> Any:
         """Compute the columns of a trajectory in memory.
@@ -242,9 +274,9 @@ class DihedralFeaturizer(Transformer):  # type: ignore[misc]
         return Recipe(found, find_skeleton(topology, found.quartets), sincos, periodic, stride)
 
     def _remember(self, recipe: Recipe) -> None:
-        labels = recipe.labels
+        labels, columns = recipe.labels, recipe.dihedral_columns
         if self._labels is None:
-            self._labels = labels
+            self._labels, self._columns = labels, columns
         if labels != self._labels:
             pairs = zip(self._labels, labels, strict=False)
             change = next((f"{ours!r} would be {theirs!r}" for ours, theirs in pairs if ours != theirs), "")
@@ -253,6 +285,8 @@ class DihedralFeaturizer(Transformer):  # type: ignore[misc]
                 f"this molecule has other columns than the first one of this featurizer ({change}); use another "
                 "DihedralFeaturizer for it"
             )
+        if self._columns is not None and not np.array_equal(columns.quartets, self._columns.quartets):
+            self._columns = None
 
     def _transform(self, trajectory: Any, name: str) -> Float32Array:
         if not isinstance(trajectory, md.Trajectory):

@@ -26,6 +26,7 @@ from m3c_md.features.dihedrals import (
 from m3c_md.features.files import trajectory_blocks
 from m3c_md.features.skeleton import Skeleton
 from m3c_md.features.topology import Inspection, after_inspection
+from m3c_md.inputs.dihedral_columns import DihedralColumns
 from m3c_md.inputs.dihedral_names import column_names
 
 _STRETCHED = (
@@ -76,6 +77,12 @@ class Recipe:
     def labels(self) -> ColumnLabels:
         """Names of the columns."""
         return ColumnLabels(column_names(self.dihedrals.names, sincos=self.sincos), self.dihedrals.missing)
+
+    @property
+    def dihedral_columns(self) -> DihedralColumns:
+        """Columns and the atoms that they are made of."""
+        found = self.dihedrals
+        return DihedralColumns(found.names, found.quartets.astype(np.int64), found.atoms, self.sincos, self.periodic)
 
     def fingerprint(self) -> dict[str, Any]:
         """Everything here that features depend on, as JSON can write it."""

@@ -23,7 +23,7 @@ from m3c_md.cli import main
 from m3c_md.cli.simulate import MOLECULES, STARTS
 from m3c_md.data import read_run
 from m3c_md.data import simulate as runs
-from m3c_md.data.dynamics import DEFAULT_N_TRAJECTORIES, DEFAULTS, Settings, _current_point
+from m3c_md.data.dynamics import DEFAULT_N_TRAJECTORIES, DEFAULTS, Settings, current_point
 from m3c_md.data.peptides import START_ANGLES
 from m3c_md.data.simulate import parts_path, read_settings
 from tests.data.test_simulate import TINY, at_call, contents, stop, use_stand_ins
@@ -184,7 +184,7 @@ class TestTrouble:
         nowhere = SimpleNamespace(_value=np.full((22, 3), np.nan))
         state = SimpleNamespace(getPositions=lambda **_: nowhere, getVelocities=lambda **_: nowhere)
         context = SimpleNamespace(getState=lambda **_: state)
-        monkeypatch.setattr(runs, "run_chunk", lambda *_: _current_point(context))
+        monkeypatch.setattr(runs, "run_chunk", lambda *_: current_point(context))
         assert simulate(tmp_path / "new") in (1, 2)
         assert "lower the temperature" in last_error(capsys)
 

@@ -14,7 +14,7 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from m3c_md import M3C, MMC, M3CModel, load_model
-from m3c_md.clustering.margin_search import FEWEST_TO_LEARN
+from m3c_md.clustering.training_data import FEWEST_TO_LEARN
 from m3c_md.exceptions import InputError
 from m3c_md.matching import agreement
 from m3c_md.search import runner as runner_module

@@ -53,7 +53,7 @@ def use_stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
             frames.append(point.positions)
         return np.array(frames, dtype=np.float32), point
 
-    monkeypatch.setattr(runs, "_prepared", prepared)
+    monkeypatch.setattr(runs, "prepared", prepared)
     monkeypatch.setattr(runs, "start_point", start_point)
     monkeypatch.setattr(runs, "run_chunk", run_chunk)
     monkeypatch.setattr(runs, "write_topology", lambda path, _settings: shutil.copy(TOPOLOGY, path))
@@ -156,7 +156,7 @@ class TestRun:
     def test_a_finished_run_is_left_alone(self, tmp_path, monkeypatch, bars):
         simulate(TINY, 2, tmp_path)
         before = {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in tmp_path.iterdir()}
-        for name in ("run_chunk", "start_point", "write_topology", "_prepared"):
+        for name in ("run_chunk", "start_point", "write_topology", "prepared"):
             monkeypatch.setattr(runs, name, stop)
         simulate(TINY, 2, tmp_path, progress=Bar)
         assert {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in tmp_path.iterdir()} == before

@@ -1,0 +1,156 @@
+"""Exported rules against `decision_function`, and what they cost in a simulation.
+
+    python benchmarks/export.py             # accuracy for both molecules, all metrics, 2 to 6 states
+    python benchmarks/export.py --cost      # overhead per time step, needs OpenMM
+
+Values and forces are compared on 200 frames of the shipped trajectories: values with the scores of the model on columns
+in double precision, forces with central differences. A step with the variable inside of a CustomCVForce, as in
+metadynamics, is compared with the bare step, in CPU time, in turns.
+"""
+
+from __future__ import annotations
+
+import os
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+import argparse
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import mdtraj as md
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from m3c_md import M3C, DihedralFeaturizer
+from m3c_md.data import alanine_dipeptide, deca_alanine
+from m3c_md.export.columns import columns_of_frames
+from m3c_md.export.openmm_force import RuleFunction
+from tests.export.plumed_interpreter import run
+
+MOLECULES = {"alanine dipeptide": alanine_dipeptide, "deca-alanine": deca_alanine}
+METRICS = ("standard", "kinetic", "learned")
+N_FRAMES = 200
+STEP = 1e-5
+
+
+def fit(data: Any, metric: str, n_states: int, **settings: Any) -> Any:
+    featurizer = DihedralFeaturizer()
+    featurizer.describe(data.topology)
+    featurizer.load(data.trajectory_files[0], data.topology, stride=len(data.features[0]) // 2)
+    trajs = [x[::10] for x in data.features]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = M3C(n_states, metric=metric, random_state=0, **settings).fit_fetch(trajs, featurizer=featurizer)
+    # A rule in the metric that is asked for, even if another won.
+    known = [record.metric for record in model.records]
+    return model.alternative(next((k for k, found in enumerate(known) if found.startswith(metric)), 0))
+
+
+def accuracy() -> None:
+    print("molecule, metric, states: cosines; largest error of values (PLUMED vectors, classic) and of forces")
+    for name, load in MOLECULES.items():
+        data = load()
+        trajectory = md.load(str(data.trajectory_files[0]), top=data.topology)
+        trajectory = trajectory[:: len(trajectory) // N_FRAMES][:N_FRAMES]
+        for metric in METRICS:
+            for n_states in range(2, 7):
+                try:
+                    model = fit(data, metric, n_states, bandwidth=2.0, starts=("kmeans",))
+                except RuntimeError as error:
+                    print(f"{name}, {metric}, {n_states}: no fit ({str(error)[:60]} ...)")
+                    continue
+                found = model.records[model.chosen].metric
+                print(f"{name}, {found}, {n_states}: {errors_of(model, trajectory)}", flush=True)
+
+
+def errors_of(model: Any, trajectory: md.Trajectory) -> str:
+    """Largest errors over all frames, of the variable from the first state to the last."""
+    states = (0, model.n_states - 1)
+    scores = model.decision_function(columns_of_frames(model.dihedral_columns, trajectory))
+    exact = scores[:, states[0]] - scores[:, states[1]]
+    texts = [model.to_plumed(states=states, syntax=syntax) for syntax in ("vectors", "classic")]
+    values = [np.abs(run(text, trajectory).printed - exact).max() for text in texts]
+    variable = model.collective_variable(states)
+    function = RuleFunction(variable, model.dihedral_columns.quartets)
+    points = trajectory.xyz[:, function.particles].astype(np.float64)
+    worst = 0.0
+    for number, x in enumerate(points):
+        atom, axis = number % len(function.particles), number % 3
+        shift = np.zeros_like(x)
+        shift[atom, axis] = STEP
+        ends = [function.energy_and_forces(x + sign * shift)[0] for sign in (1.0, -1.0)]
+        force = function.energy_and_forces(x)[1][atom, axis]
+        worst = max(worst, abs((ends[0] - ends[1]) / (2.0 * STEP) + force))
+    return f"{variable.n_terms}; {values[0]:.1e}, {values[1]:.1e}; {worst:.1e}"
+
+
+def cost(n_steps: int, rounds: int) -> None:
+    from m3c_md.data.dynamics import DEFAULTS, make_system
+    from m3c_md.data.peptides import build_peptide
+
+    for name, load in MOLECULES.items():
+        settings = DEFAULTS[name.replace(" ", "-")]
+        model = fit(load(), "standard", 2)
+        topology, positions = build_peptide(settings.n_alanines, settings.capped, "helix")
+        contexts = {"bare": context_of(make_system(topology), positions, settings.platform)}
+        n_angles = model.dihedral_columns.n_angles
+        forms = ("expression", "python", "nested") if n_angles <= 2 else ("python", "nested")
+        for form in forms:
+            began = time.process_time()
+            contexts[form] = context_of(biased(make_system(topology), model, form), positions, settings.platform)
+            print(f"{name}, {n_angles} dihedrals: {form} is built in {time.process_time() - began:.2f} s")
+        seconds: dict[str, list[float]] = {form: [] for form in contexts}
+        for _ in range(rounds):
+            for form, context in contexts.items():
+                began = time.process_time()
+                context.getIntegrator().step(n_steps)
+                seconds[form].append((time.process_time() - began) / n_steps)
+        bare = float(np.median(seconds["bare"]))
+        terms = model.collective_variable().n_terms
+        for form, found in seconds.items():
+            ratios = np.array(found) / np.array(seconds["bare"])
+            print(
+                f"{name}, {n_angles} dihedrals, {terms} cosines, {settings.platform}, {form}: "
+                f"{1e3 * np.median(found):.3f} ms a step, {np.median(ratios):.2f} times the bare one "
+                f"({ratios.min():.2f}-{ratios.max():.2f}), {1e3 * (np.median(found) - bare):.3f} ms more"
+            )
+
+
+def biased(system: Any, model: Any, form: str) -> Any:
+    import openmm
+
+    force = openmm.CustomCVForce("0.5*s^2")
+    force.addCollectiveVariable("s", model.to_openmm(form=form))
+    system.addForce(force)
+    return system
+
+
+def context_of(system: Any, positions: Any, platform: str) -> Any:
+    import openmm
+
+    integrator = openmm.LangevinMiddleIntegrator(300.0, 1.0, 0.002)
+    integrator.setRandomNumberSeed(1)
+    properties = {"Threads": "1"} if platform == "CPU" else {}
+    context = openmm.Context(system, integrator, openmm.Platform.getPlatformByName(platform), properties)
+    context.setPositions(positions)
+    openmm.LocalEnergyMinimizer.minimize(context, maxIterations=50)
+    integrator.step(20)
+    return context
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cost", action="store_true", help="overhead per time step")
+    parser.add_argument("--steps", type=int, default=300, help="time steps of a round")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    if options.cost:
+        cost(options.steps, options.rounds)
+    else:
+        accuracy()

@@ -1,0 +1,143 @@
+"""``m3c-md sample``: biased simulations of a shipped peptide along the rule of a model, and what they say."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from m3c_md.cli.console import Console
+from m3c_md.cli.export import portable_model
+from m3c_md.cli.trajectories import positive_number, whole_number
+
+if TYPE_CHECKING:
+    from m3c_md.clustering.margin_model import MarginModel
+    from m3c_md.inputs.dihedral_columns import DihedralColumns
+
+EXAMPLES = """examples:
+  m3c-md sample states/model.m3c --states 0 2 --temperature 300 --out biased
+  m3c-md sample states/model.m3c --states 0 2 --n-trajectories 8 --n-frames 5000 --out biased
+
+MODEL must be of alanine dipeptide or deca-alanine, by m3c-md fit. Metadynamics along the score of the first state less
+that of the second fills a bias, which then stays as it is while frames are collected; weights undo it. DIR gets what
+m3c-md simulate writes, and traj_00_bias.npy ... (variable and bias of each frame, kJ/mol). Needs OpenMM:
+python -m pip install "m3c_md[simulate]". After a stop the same command goes on."""
+
+
+def add_sample(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "sample",
+        help="simulate a small peptide with a bias along the rule of a model",
+        description="Drive a small peptide across the borders of a model, and undo the bias by weights.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("model", type=Path, metavar="MODEL", help="model.m3c of an earlier fit")
+    parser.add_argument("--states", type=whole_number(0), nargs="+", metavar="I", help="two states, numbered from 0")
+    parser.add_argument(
+        "--n-trajectories", type=whole_number(1), default=4, metavar="N", help="each with its own bias (default: 4)"
+    )
+    parser.add_argument("--n-frames", type=whole_number(1), metavar="N", help="frames to collect per trajectory")
+    parser.add_argument(
+        "--fill-frames", type=whole_number(1), metavar="N", help="frames while the bias is filled (default: 1000)"
+    )
+    parser.add_argument("--temperature", type=positive_number, metavar="K", help="in kelvin")
+    parser.add_argument("--height", type=positive_number, metavar="H", help="of the first hills, kJ/mol (default: 1)")
+    parser.add_argument("--seed", type=whole_number(0), help="base seed; trajectory i uses seed + i")
+    group = parser.add_argument_group("output")
+    group.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write to, or to go on in")
+    group.add_argument("--json", action="store_true", help="print one JSON object; all else goes to standard error")
+    parser.set_defaults(run=run_sample)
+
+
+def run_sample(options: argparse.Namespace, console: Console) -> int:
+    """Run or go on with biased simulations, and tell the populations without the bias."""
+    from tqdm import tqdm
+
+    from m3c_md.data import read_run
+    from m3c_md.data.dynamics import DEFAULTS
+    from m3c_md.data.sampling import Filling, read_weights, sample
+    from m3c_md.exceptions import InputError
+
+    try:
+        import openmm  # noqa: F401
+    except ImportError as error:
+        raise InputError(
+            'm3c-md sample needs OpenMM, which is not installed; python -m pip install "m3c_md[simulate]"'
+        ) from error
+    if options.out.exists() and not options.out.is_dir():
+        raise NotADirectoryError(f"{options.out} is a file; choose another folder with --out")
+    began = time.perf_counter()
+    model = portable_model(options.model)
+    variable = model.collective_variable(options.states)
+    molecule, columns = molecule_of(model)
+    settings = dataclasses.replace(DEFAULTS[molecule], **_given(options, ("n_frames", "temperature", "seed")))
+    filling = Filling(**_given(options, ("fill_frames", "height")))
+    try:
+        sample(settings, filling, variable, columns, options.n_trajectories, options.out, progress=tqdm)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"{options.out} is complete up to the last chunk; the same command goes on") from None
+    run, weights = read_run(options.out), read_weights(options.out)
+    shares, errors = weighted_shares(model.transform(run.features), weights, model.n_states)
+    console.say(f"{options.out}: {run}, biased along {variable.formula}.")
+    console.say("Populations without the bias (standard errors over trajectories):")
+    for state, (share, uncertain) in enumerate(zip(shares, errors, strict=True)):
+        console.say(f"  state {state}: {share:.4f} ± {uncertain:.4f}")
+    console.result(
+        {
+            "command": "sample",
+            "molecule": molecule,
+            "states": list(variable.states),
+            "settings": {**dataclasses.asdict(settings), **dataclasses.asdict(filling)},
+            "n_trajectories": len(run.angles),
+            "populations": shares,
+            "errors": errors,
+            "out": str(options.out),
+            "seconds": time.perf_counter() - began,
+        }
+    )
+    return 0
+
+
+def _given(options: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: value for name in names if (value := getattr(options, name)) is not None}
+
+
+def molecule_of(model: MarginModel) -> tuple[str, DihedralColumns]:
+    """Name of the shipped peptide that a model is about, and the atoms of its columns in it."""
+    from m3c_md.data import alanine_dipeptide, deca_alanine
+    from m3c_md.exceptions import InputError
+    from m3c_md.export.columns import dihedral_columns_of
+
+    known = dihedral_columns_of(None, model.dihedral_columns, model.columns, model.n_columns)
+    for name, data in (("alanine-dipeptide", alanine_dipeptide), ("deca-alanine", deca_alanine)):
+        try:
+            return name, known.in_topology(data().topology)
+        except InputError:
+            continue
+    raise InputError(
+        f"the model is about {known.names[0]!r} of neither alanine dipeptide nor deca-alanine, which are all that is "
+        "simulated here; m3c-md export writes its rule for your own simulation"
+    )
+
+
+def weighted_shares(labels: Any, weights: Any, n_states: int) -> tuple[Any, Any]:
+    """Populations from labels and weights of several trajectories, and their standard errors over these.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> shares, errors = weighted_shares([np.array([0, 1]), np.array([0, 1])], [np.ones(2), np.array([3.0, 1.0])], 2)
+    >>> shares.tolist(), errors.round(4).tolist()
+    ([0.625, 0.375], [0.125, 0.125])
+    """
+    import numpy as np
+
+    each = np.array(
+        [np.bincount(x, weights=w, minlength=n_states) / w.sum() for x, w in zip(labels, weights, strict=True)]
+    )
+    errors = each.std(axis=0, ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.full(n_states, np.nan)
+    return each.mean(axis=0), errors

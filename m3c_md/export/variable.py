@@ -1,0 +1,164 @@
+"""A smooth function of columns that tells states apart: differences of the scores of a rule, as series of cosines.
+
+With features φ(x) = sqrt(2/d) cos((x - centre) Ω + p), the difference of two scores is a sum of cosines, too. Centre,
+scale, metric and bandwidth are in Ω and the phases, and features of one frequency (cosine and sine of orthogonal
+features) are one term, so that half of the cosines remain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from m3c_md.arrays import FloatArray
+from m3c_md.exceptions import InputError
+from m3c_md.inputs.settings import as_list, check_choice, check_integer
+from m3c_md.optimize.blocks import Rule
+from m3c_md.optimize.feature_map import FourierMap
+
+Kind = Literal["difference", "membership"]
+# The logistic function of twice the difference has the slope of `MarginModel.memberships` at a border.
+STEEPNESS = 2.0
+
+
+@dataclass(frozen=True)
+class CollectiveVariable:
+    """Function of columns x whose level says how far a frame is on the way from one state to another.
+
+    With d_k = Σ_m A_mk cos(x·ω_m + p_mk) + c_k, the score of the first state less that of another, it is d for
+    ``kind="difference"``, and 1 / (1 + Σ_k exp(-2 d_k)) for ``kind="membership"``: the share of the first state among
+    those that are named.
+
+    Attributes
+    ----------
+    states : tuple of int
+        The first state, and those that it is compared with.
+    kind : "difference" or "membership"
+    frequencies : (n_columns, n_terms) array
+        ω
+    amplitudes, phases : (n_terms, n_differences) arrays
+        A and p.
+    offsets : (n_differences,) array
+        c
+    """
+
+    states: tuple[int, ...]
+    kind: Kind
+    frequencies: FloatArray
+    amplitudes: FloatArray
+    phases: FloatArray
+    offsets: FloatArray
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of a frame."""
+        return int(self.frequencies.shape[0])
+
+    @property
+    def n_terms(self) -> int:
+        """Number of cosines of a difference."""
+        return int(self.frequencies.shape[1])
+
+    @property
+    def n_differences(self) -> int:
+        """Number of states that the first one is compared with."""
+        return len(self.offsets)
+
+    @property
+    def formula(self) -> str:
+        """What it is, in the words of the rule."""
+        first, others = self.states[0], self.states[1:]
+        if self.kind == "difference":
+            return f"f_{first} - f_{others[0]}"
+        return f"1 / (1 + {' + '.join(f'exp(-{STEEPNESS:g} (f_{first} - f_{k}))' for k in others)})"
+
+    @property
+    def largest(self) -> float:
+        """Bound on the absolute value."""
+        if self.kind == "membership":
+            return 1.0
+        return float((np.abs(self.amplitudes).sum(axis=0) + np.abs(self.offsets)).max())
+
+    def values(self, frames: FloatArray) -> FloatArray:
+        """Value of each frame, (n_frames, n_columns) to (n_frames,)."""
+        return self.values_and_gradients(frames)[0]
+
+    def values_and_gradients(self, frames: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Value of each frame, (n_frames,), and its derivatives with respect to the columns, (n_frames, n_columns)."""
+        angles = (frames @ self.frequencies)[:, :, None] + self.phases
+        differences = (np.cos(angles) * self.amplitudes).sum(axis=1) + self.offsets
+        slopes = -np.sin(angles) * self.amplitudes
+        if self.kind == "difference":
+            return differences[:, 0], slopes[:, :, 0] @ self.frequencies.T
+        rivals = np.exp(-STEEPNESS * differences)
+        shares = 1.0 / (1.0 + rivals.sum(axis=1))
+        chain = STEEPNESS * shares[:, None] ** 2 * rivals
+        return shares, (slopes @ chain[:, :, None])[:, :, 0] @ self.frequencies.T
+
+
+def collective_variable(feature_map: FourierMap, rule: Rule, states: tuple[int, ...], kind: Kind) -> CollectiveVariable:
+    """Fold a rule into the collective variable of some of its states.
+
+    Parameters
+    ----------
+    feature_map : FourierMap
+        With bandwidth, metric and centre.
+    rule : Rule
+        Weights and bias of all states.
+    states, kind
+        As `check_states` returns them.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> half = rng.normal(size=(2, 5))
+    >>> features = FourierMap(np.hstack([half, half]), np.repeat([0.0, -0.5 * np.pi], 5), rng.normal(size=2))
+    >>> rule, x = Rule(rng.normal(size=(3, 10)), rng.normal(size=3)), rng.normal(size=(4, 2))
+    >>> variable = collective_variable(features, rule, (2, 0), "difference")
+    >>> scores = rule.scores(features(x))
+    >>> variable.n_terms, bool(np.abs(variable.values(x) - (scores[2] - scores[0])).max() < 1e-12)
+    (5, True)
+    """
+    first, others = states[0], list(states[1:])
+    weights = np.sqrt(2.0 / feature_map.n_features) * (rule.weights[first] - rule.weights[others]).T
+    phases = feature_map.phases - feature_map.center @ feature_map.frequencies
+    # Terms of one frequency: Σ_j u_j cos(θ + p_j) is the real part of (Σ_j u_j exp(i p_j)) exp(i θ).
+    frequencies, which = _distinct(feature_map.frequencies)
+    vectors = np.zeros((frequencies.shape[1], len(others)), dtype=np.complex128)
+    np.add.at(vectors, which, weights * np.exp(1j * phases)[:, None])
+    return CollectiveVariable(
+        states, kind, frequencies, np.abs(vectors), np.angle(vectors), rule.bias[first] - rule.bias[others]
+    )
+
+
+def _distinct(frequencies: FloatArray) -> tuple[FloatArray, np.ndarray]:
+    """Return the columns that differ, in the order of their first appearance, and which of them each column is."""
+    _, first, which = np.unique(frequencies, axis=1, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(order), dtype=np.intp)
+    rank[order] = np.arange(len(order))
+    return frequencies[:, first[order]], rank[which.ravel()]
+
+
+def check_states(states: Any, n_states: int, kind: Any) -> tuple[int, ...]:
+    """States of a collective variable as users give them, checked; the two that there are where none are given.
+
+    Examples
+    --------
+    >>> check_states([2, 0], 3, "difference"), check_states(None, 2, "membership")
+    ((2, 0), (0, 1))
+    """
+    check_choice("kind", kind, get_args(Kind))
+    if states is None and n_states > 2:
+        raise InputError(f"states is missing: name two of the {n_states} states, e.g. states=(0, {n_states - 1})")
+    named: Sequence[Any] = (0, 1) if states is None else as_list("states", states)
+    checked = tuple(check_integer("states", state, 0) for state in named)
+    if max(checked, default=0) >= n_states:
+        raise InputError(f"states={checked}: there is no state {max(checked)}; they are numbered 0 to {n_states - 1}")
+    if len(set(checked)) < len(checked) or len(checked) < 2 or (kind == "difference" and len(checked) > 2):
+        several = "two different states" if kind == "difference" else "two or more different states"
+        raise InputError(f"states={checked} must be {several} for kind={kind!r}")
+    return checked

@@ -1,0 +1,185 @@
+"""Biased runs: weights undo the bias, a stop at any moment does no harm, another bias is not mixed in."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from m3c_md.cli import main
+from m3c_md.cli.sample import molecule_of
+from m3c_md.data import read_run
+from m3c_md.data import sampling as runs
+from m3c_md.data.dynamics import DEFAULTS, PhaseSpacePoint
+from m3c_md.data.sampling import GAS_CONSTANT, Filling, read_weights, sample
+from m3c_md.exceptions import InputError
+from tests.data import test_simulate as stand_in
+from tests.data.test_simulate import TINY, contents
+from tests.export.conftest import Case, fitted
+
+FILLING = Filling(fill_frames=5, steps_per_hill=2)
+
+
+@pytest.fixture
+def case() -> Case:
+    return fitted("ala2", "kinetic", 3)
+
+
+def use_stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A walk in place of the physics; its bias grows by one with every frame that fills."""
+    stand_in.use_stand_ins(monkeypatch)
+    for name in ("prepared", "start_point", "write_topology"):
+        monkeypatch.setattr(runs, name, getattr(stand_in.runs, name))
+    walk = stand_in.runs.run_chunk
+
+    def run_chunk(
+        _system: Any, _settings: Any, _bias: Any, values: Any, point: PhaseSpacePoint, n: int, seed: int, collect: bool
+    ) -> tuple[Any, ...]:
+        frames, end = walk(None, _settings, point, n, seed)
+        point = end if collect else point  # few frames: a long walk would tear the molecule apart
+        values = (np.zeros(1) if values is None else values) + (0 if collect else n)
+        felt = np.column_stack([frames[:, 0, 0], values + np.arange(n)]).astype(np.float64)
+        return frames, point, felt, values
+
+    monkeypatch.setattr(runs, "run_chunk", run_chunk)
+
+
+@pytest.fixture(params=["stand-in", "OpenMM"])
+def physics(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "OpenMM":
+        pytest.importorskip("openmm")
+    else:
+        use_stand_ins(monkeypatch)
+    return str(request.param)
+
+
+def run(case: Case, folder: Path, n_trajectories: int = 2, **changes: Any) -> None:
+    filling = dataclasses.replace(FILLING, **changes)
+    sample(TINY, filling, case.model.collective_variable((0, 2)), case.columns, n_trajectories, folder)
+
+
+@pytest.mark.usefixtures("physics")
+class TestRuns:
+    def test_frames_go_with_weights(self, case: Case, tmp_path: Path) -> None:
+        run(case, tmp_path)
+        weights, features = read_weights(tmp_path), read_run(tmp_path).features
+        assert [len(w) for w in weights] == [len(x) for x in features] == [TINY.n_frames] * 2
+        for number, w in enumerate(weights):
+            bias = np.load(tmp_path / f"traj_{number:02d}_bias.npy")[:, 1]
+            np.testing.assert_allclose(np.log(w / w[0]), (bias - bias[0]) / (GAS_CONSTANT * TINY.temperature))
+            assert w.mean() == pytest.approx(1.0)
+
+    def test_a_stop_at_any_chunk_does_no_harm(
+        self, case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run(case, tmp_path / "whole")
+        usual, calls = runs.run_chunk, []
+
+        def stopping(*arguments: Any) -> Any:
+            calls.append(1)
+            if len(calls) % 2 == 0:
+                raise KeyboardInterrupt
+            return usual(*arguments)
+
+        monkeypatch.setattr(runs, "run_chunk", stopping)
+        for _ in range(20):
+            try:
+                run(case, tmp_path / "stopped")
+                break
+            except KeyboardInterrupt:
+                continue
+        assert len(calls) > 10
+        assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
+
+    def test_more_trajectories_repeat_none(self, case: Case, tmp_path: Path) -> None:
+        run(case, tmp_path, 1)
+        before = (tmp_path / "traj_00.xtc").stat().st_mtime_ns
+        run(case, tmp_path, 2)
+        assert (tmp_path / "traj_00.xtc").stat().st_mtime_ns == before
+        assert len(read_weights(tmp_path)) == 2
+
+    def test_another_bias_is_not_mixed_in(self, case: Case, tmp_path: Path) -> None:
+        run(case, tmp_path, 1)
+        with pytest.raises(ValueError, match=r"made with another bias \(old, new\): \{'height': \(1.0, 2.0\)\}"):
+            run(case, tmp_path, 1, height=2.0)
+        other = case.model.collective_variable((0, 1))
+        with pytest.raises(ValueError, match=r"'variable': \('f_0 - f_2', 'f_0 - f_1'\)"):
+            sample(TINY, FILLING, other, case.columns, 1, tmp_path)
+
+
+def test_runs_without_a_bias_are_not_gone_on_with(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_stand_ins(monkeypatch)
+    stand_in.simulate(TINY, 1, tmp_path)
+    with pytest.raises(ValueError, match="has trajectories without a bias; choose another --out"):
+        run(case, tmp_path)
+    with pytest.raises(InputError, match="has no finished biased trajectory; give a folder of m3c-md sample"):
+        read_weights(tmp_path)
+
+
+def test_the_bias_is_filled_where_the_system_is_and_then_stays(case: Case, tmp_path: Path) -> None:
+    pytest.importorskip("openmm")
+    settings = dataclasses.replace(TINY, n_frames=6, steps_per_frame=20, chunk_frames=6, equilibration_frames=2)
+    filling = Filling(fill_frames=6, steps_per_hill=10, height=0.5)
+    variable = case.model.collective_variable((0, 2))
+    sample(settings, filling, variable, case.columns, 1, tmp_path)
+    felt = np.load(tmp_path / "traj_00_bias.npy")
+    frames = np.stack([np.sin(x := read_run(tmp_path).angles[0]), np.cos(x)], axis=-1).reshape(6, -1)
+    np.testing.assert_allclose(felt[:, 0], variable.values(frames.astype(np.float64)), atol=2e-2)  # precision of XTC
+    assert 0.5 < felt[:, 1].max() < 12 * 0.5  # twelve hills, each lower than the first
+    order = np.argsort(felt[:, 0])
+    assert len(np.unique(felt[order, 1].round(9))) == 6
+
+
+class TestCommand:
+    @pytest.fixture(autouse=True)
+    def _tiny(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        import sys
+        from types import ModuleType
+
+        use_stand_ins(monkeypatch)
+        monkeypatch.setitem(DEFAULTS, "alanine-dipeptide", TINY)
+        monkeypatch.setitem(sys.modules, "openmm", ModuleType("openmm"))
+
+    @pytest.fixture
+    def model(self, case: Case, tmp_path: Path) -> Path:
+        case.model.save(tmp_path / "model.m3c")
+        return tmp_path / "model.m3c"
+
+    def test_it_runs_and_tells_populations(self, model: Path, tmp_path: Path, capsys: Any) -> None:
+        options = ["--states", "0", "2", "--fill-frames", "4", "--n-trajectories", "3", "--json"]
+        assert main(["sample", str(model), *options, "--out", str(tmp_path / "biased")]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["molecule"], found["n_trajectories"]) == ("alanine-dipeptide", 3)
+        assert sum(found["populations"]) == pytest.approx(1.0)
+        assert found["settings"]["fill_frames"] == 4
+        assert len(read_weights(tmp_path / "biased")) == 3
+
+    def test_ctrl_c_says_how_to_go_on(self, model: Path, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+        def stop(*_: Any) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(runs, "run_chunk", stop)
+        assert main(["sample", str(model), "--states", "0", "2", "--out", str(tmp_path / "biased")]) == 130
+        assert "is complete up to the last chunk; the same command goes on" in capsys.readouterr().err
+
+    def test_states_that_do_not_exist(self, model: Path, tmp_path: Path, capsys: Any) -> None:
+        assert main(["sample", str(model), "--states", "0", "9", "--out", str(tmp_path / "biased")]) == 2
+        assert "there is no state 9" in capsys.readouterr().err
+        assert not (tmp_path / "biased").exists()
+
+    def test_another_molecule(self, case: Case) -> None:
+        assert molecule_of(fitted("ala10", "learned", 3).model)[0] == "deca-alanine"
+        model = case.model.copy()
+        other = tuple(tuple(name.replace("ALA", "GLY") for name in four) for four in case.columns.atoms)
+        model.dihedral_columns = dataclasses.replace(case.columns, atoms=other)
+        with pytest.raises(InputError, match="of neither alanine dipeptide nor deca-alanine"):
+            molecule_of(model)
+
+    def test_without_openmm(self, model: Path, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+        monkeypatch.setitem(__import__("sys").modules, "openmm", None)
+        assert main(["sample", str(model), "--states", "0", "2", "--out", str(tmp_path / "biased")]) == 2
+        assert "m3c-md sample needs OpenMM, which is not installed" in capsys.readouterr().err
