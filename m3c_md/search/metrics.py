@@ -150,9 +150,10 @@ def exchange_relevance(problem: SearchProblem, candidate: Candidate) -> FloatArr
     # Angles of single precision will do for shares, and their cosines cost a fifth.
     angles = ((frames - feature_map.center) @ feature_map.frequencies + feature_map.phases).astype(np.float32)
     changes = np.zeros(frames.shape[1])
-    for column, frequencies in enumerate(feature_map.frequencies.astype(np.float32)):
-        step = (frames[partners, column] - frames[:, column]).astype(np.float32)
-        moved = np.cos(angles + np.outer(step, frequencies)) * np.float32(np.sqrt(2.0 / feature_map.n_features))
+    for column, frequencies in enumerate(feature_map.frequencies):
+        # Columns may have units that single precision does not know; their products with frequencies have none.
+        turned = np.outer(frames[partners, column] - frames[:, column], frequencies).astype(np.float32)
+        moved = np.cos(angles + turned) * np.float32(np.sqrt(2.0 / feature_map.n_features))
         change = rule.scores(moved) - scores
         changes[column] = float(((change - change.mean(axis=0)) ** 2).sum(axis=0) @ weights)
     # A rule that does not change with any column leaves none out.
