@@ -19,7 +19,15 @@ from m3c_md.search.fate import FateKind
 from m3c_md.search.metrics import LEARNED
 from m3c_md.search.rescue import TIGHTER_BALANCE, completed_trials, held_trials, outdone, tighter_trials
 from m3c_md.search.rungs import STREAMED
-from m3c_md.search.selection import Candidate, choose, nothing_left, now_better, same_decomposition, unpolished
+from m3c_md.search.selection import (
+    Candidate,
+    Standing,
+    choose,
+    nothing_left,
+    now_better,
+    same_decomposition,
+    unpolished,
+)
 from m3c_md.search.steps import polish_winner
 from m3c_md.search.trials import continued
 
@@ -123,9 +131,8 @@ class Search(Exploration):
         alive, out = choose(self.problem, self._best_first(candidates), self.sizes[0][1])
         self._end(out)
         for rung, (n_windows, n_keep) in enumerate(self.sizes[1:]):
-            last = n_windows == self.sizes[-1][0]
-            if last and all(same_decomposition(c, alive[0]) for c in alive):
-                break  # the best one comes to as many windows in the end, and there is nothing else to decide
+            if n_windows == self.sizes[-1][0] and self._is_decided(alive):
+                break
             begin, end = (0.74 + 0.16 * (rung + i) / (len(self.sizes) - 1) for i in (0, 1))
             further = self._optimised(continued(alive), n_windows, f"{n_windows} windows", begin, end)
             arrived = {(c.start, c.kernel, c.held) for c in further}
@@ -134,6 +141,15 @@ class Search(Exploration):
             alive, out = choose(self.problem, self._best_first(further), n_keep)
             self._end(out)
         return alive
+
+    def _is_decided(self, alive: Sequence[Candidate]) -> bool:
+        """Whether the last sample has nothing to decide: one decomposition, of states that are not rare, is left.
+
+        The best candidate comes to as many windows in the end. A rare state has few in the samples before, which tell
+        little about the bandwidth that it needs.
+        """
+        settings, n_windows = self.problem.settings, self.problem.n_windows
+        return all(same_decomposition(c, alive[0]) and c.standing(settings, n_windows) == Standing.FINE for c in alive)
 
     def _polished(self, candidate: Candidate) -> Candidate:
         """Bring a candidate to full accuracy on all windows, if that is not in the journal."""

@@ -21,6 +21,7 @@ from m3c_md.search.failures import Failure, excused
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.problem import STANDARD, BandwidthStart, Kernel, SearchProblem
 from m3c_md.search.selection import (
+    NEARLY_AS_GOOD,
     NOTHING_LEARNED,
     TINY_STATE,
     Candidate,
@@ -227,7 +228,8 @@ def agreed(
 ) -> list[tuple[Trial, Candidate]]:
     """Trials, best first, of the decomposition on which starts of all these names agree; none where they do not.
 
-    It must have the best score of all that are not in doubt, and no other decomposition may be clearly more metastable.
+    It must have the best score of all that are not in doubt, and no other decomposition may be nearly as good or
+    clearly more metastable: where the data leave a choice, it is worth a closer look, and a word.
     """
     doubtful = _in_doubt(judged)
     order = sorted(judged, key=lambda one: (id(one[1]) in doubtful, one[1].score))
@@ -237,7 +239,12 @@ def agreed(
     together = [one for one in order if same_decomposition(one[1], best)]
     others = [c for _, c in order if not any(c is one for _, one in together)]
     starts = {name.split()[0] for trial, _ in together for name in (trial.start, *trial.twins)}
-    above = [c for c in others if c.may_win(problem.settings, problem.n_windows) and clearly_above(c, best)]
+    above = [
+        c
+        for c in others
+        if c.may_win(problem.settings, problem.n_windows)
+        and (clearly_above(c, best) or (c.score <= NEARLY_AS_GOOD * best.score and id(c) not in doubtful))
+    ]
     return together if starts >= set(names) and not above else []
 
 
