@@ -46,7 +46,8 @@ def window_labels(start: Any, first_frames: IntArray, n_frames: int, shortest: i
 
     Examples
     --------
-    >>> window_labels([[0, 0, 1, 1], [1]], np.array([0, 1, 2]), 4, shortest=1, n_states=2).tolist()
+    >>> states = [np.array([0, 0, 1, 1]), np.array([1])]
+    >>> window_labels(states, np.array([0, 1, 2]), 4, shortest=1, n_states=2).tolist()
     [0, 0, 1]
     """
     arrays = state_arrays(start)

@@ -48,12 +48,13 @@ class Exploration(Runner):
             kernels = [Kernel(bandwidth, metric) for metric in self.problem.metrics for bandwidth in self.bandwidths]
             self._first = self._trials(kernels, range(len(self.starts)))
             return self._optimised(self._first, self.sizes[0][0], "all", 0.05, 0.7)
-        found, most_swept = self._of_starts_that_agree(), TRIALS_AT_ONCE
-        if not self._some_may_win(found):
+        found = self._of_starts_that_agree()
+        agreed = self._some_may_win(found)
+        if not agreed:
             found = found + self._of_all_starts()
-            most_swept = self._most_swept(found)
         if not self._some_may_win(found):
             return found
+        most_swept = TRIALS_AT_ONCE if agreed else self._most_swept(found)
         if len(scouting(self.bandwidths)) < len(self.bandwidths):
             trials = sweep(self.problem, found, self.bandwidths)
             found += self._judged_and_tried(trials, most_swept, "sweep", 0.5, 0.6)

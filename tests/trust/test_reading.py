@@ -92,14 +92,14 @@ import numpy as np
 from deeptime.markov.msm import MarkovStateModel
 from m3c_md import M3C, KMedoids, PCCAPlus, compare, scan_states
 from m3c_md.clustering import margin_search, training_frames
-from m3c_md.validation import methods, scan
+from m3c_md.validation import contenders, measures, scan
 
 warnings.simplefilter("ignore")
 # Small samples and quick fits: how many frames are searched in, and for how long, does not depend on their number.
-margin_search.STREAMED = margin_search.SEARCHED = 5000
+margin_search.STREAMED = margin_search.SEARCHED = measures.MOST_FRAMES = 5000
 training_frames.MOST_NUMBERS, training_frames.SAMPLED_WINDOWS = 500_000, 3000
 settings = {"bandwidth": 20.0, "n_features": 20, "starts": ("kinetic",), "reweight": False, "gap": 0.1}
-methods.M3C = scan.M3C = M3C = partial(M3C, **settings)
+contenders.M3C = scan.M3C = M3C = partial(M3C, **settings)
 path, allowed, n_frames, n_columns = sys.argv[1], *map(int, sys.argv[2:])
 rng = np.random.default_rng(0)
 x = np.lib.format.open_memmap(path, "w+", np.float32, (n_frames, n_columns))

@@ -106,9 +106,10 @@ class TestHowResultsShow:
         labels = np.cumsum(np.random.default_rng(0).random(5000) < 0.05) % 2
         its = implied_timescales(labels, [1, 5], dt=2.0, unit="ps", confidence=None)
         assert repr(its) == (
-            "<ImpliedTimescales: 1 timescales at 2 lag times (2 to 10 ps), t2 = "
-            f"{2.0 * its.timescales_for_process(0)[-1]:.3g} ps at the longest, confidence None>"
+            "<ImpliedTimescales: 1 timescales at 2 lag times (2 to 10 ps), "
+            f"{its.plateaus[0].describe(2.0, 'ps')}, confidence None>"
         )
+        assert "level from lag time 2 ps on" in repr(its), "a chain of two states has one timescale at all lag times"
         test = chapman_kolmogorov(labels, 1, 3, dt=2.0, unit="ps", confidence=None)
         assert repr(test).startswith("<ChapmanKolmogorov: 2 states, 3 multiples of 2 ps, largest deviation 0.0")
         assert repr(test).endswith("not judged (confidence None)>")
