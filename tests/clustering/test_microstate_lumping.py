@@ -216,7 +216,7 @@ class TestInPlaceOfPCCA:
             M3C(3, balance=(0.5, 0.4)).fit(sampled[1])
         with pytest.raises(InputError, match="microstates='yes'"):
             M3C(3).fit(sampled[0], microstates="yes")  # type: ignore[arg-type]
-        with pytest.raises(InputError, match="client and checkpoint"):
+        with pytest.raises(InputError, match="client, checkpoint, featurizer and weights are for coordinates"):
             M3C(3, random_state=0).fit(sampled[1], checkpoint="steps")
 
     def test_copies_and_repr(self, sampled: Any) -> None:
