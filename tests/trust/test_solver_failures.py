@@ -275,10 +275,10 @@ def test_several_starts_fail(wells: Wells, monkeypatch: Patch) -> None:
     with pytest.warns(FailedStartWarning) as caught:
         model = estimator.fit_fetch(wells.frames)
     failed = [str(one.message) for one in caught if one.category is FailedStartWarning]
-    assert [text.split(" (")[0] for text in failed] == [
+    assert sorted(text.split(" (")[0] for text in failed) == [
         "start 'kinetic' failed at bandwidth 1",
-        "start 'pcca' failed",
         "start 'lumping' failed",
+        "start 'pcca' failed",
     ]
     assert model.warnings[:3] == failed
     monkeypatch.setattr("m3c_md.search.starts.k_means", raising(SolverError("nor here; use more points")))
@@ -286,7 +286,7 @@ def test_several_starts_fail(wells: Wells, monkeypatch: Patch) -> None:
     refused(
         lambda: everything.fit(wells.frames),
         SolverError,
-        "'kinetic' .*none either.*'pcca' .*no luck.*'kmeans' .*nor here",
+        "(?=.*'kinetic' .*none either)(?=.*'pcca' .*no luck)(?=.*'kmeans' .*nor here)",
     )
 
 
