@@ -31,6 +31,8 @@ from m3c_md.search.trials import (
 MANY_STATES = 3
 # Starts that are made first. They know about time, each in its own way, so that it says something if they agree.
 KNOWING_STARTS = ("kinetic", "lumping")
+# Starts that need not be made where these agree: geometry knows nothing about time.
+SUPERFLUOUS_STARTS = ("kmeans",)
 # Metrics in which they are judged first, and how many of those that there are: slow directions at a longer lag time
 # tell states from noise best where columns are many.
 KNOWING_METRICS = ("late", "kinetic", STANDARD)
@@ -82,10 +84,14 @@ class Exploration(Runner):
         ]
 
     def _of_starts_that_agree(self) -> list[Candidate]:
-        """Candidates of the starts that know most, if they lead to the same decomposition; none otherwise."""
-        numbers = [n for n, start in enumerate(self.starts) if isinstance(start, str) and start in KNOWING_STARTS]
-        if len(numbers) < len(KNOWING_STARTS):
+        """Candidates of the starts that know most, if they lead to the same decomposition; none otherwise.
+
+        None either where there are starts beside those that they make superfluous: whoever adds one wants it tried.
+        """
+        names = [start if isinstance(start, str) else "labels" for start in self.starts]
+        if not set(KNOWING_STARTS) <= set(names) <= {*KNOWING_STARTS, *SUPERFLUOUS_STARTS}:
             return []
+        numbers = [number for number, name in enumerate(names) if name in KNOWING_STARTS]
         metrics = [m for m in KNOWING_METRICS if m in self.problem.metrics][:N_KNOWING_METRICS]
         kernels = [Kernel(scouting(self.bandwidths)[-1], metric) for metric in metrics]
         if not kernels:

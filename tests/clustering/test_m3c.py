@@ -113,6 +113,16 @@ class TestPopulations:
             assert np.bincount(model.transform(x), minlength=3).min() >= least * len(x)
 
 
+class TestStartsThatAgree:
+    def test_end_the_exploration_unless_somebody_adds_a_start(self, three_wells: Wells) -> None:
+        x = three_wells.frames
+        usual = M3C(3, random_state=0).fit_fetch(x)
+        assert set(usual.candidates["start"]) == {"kinetic", "lumping"}
+        more = M3C(3, starts=("kinetic", "lumping", three_wells.states), random_state=0).fit_fetch(x)
+        assert {"kinetic", "lumping", "labels 2"} <= set(more.candidates["start"])
+        assert agreement(usual.transform(x), more.transform(x)) > 0.99
+
+
 class TestWhereTheBalanceDoesNotFit:
     """Every candidate of the first search loses a state there."""
 
