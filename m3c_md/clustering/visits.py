@@ -240,7 +240,7 @@ def few_visits_notes(visits: VisitCounts) -> list[Note]:
     few = np.flatnonzero(((entered < FEW_ENTRIES) | lonely) & (frames > 0)).tolist()
     if not few:
         return []
-    told = [f"state {state} was {_times(int(entered[state]))}{_by(visits, state)}" for state in few[:MOST_NAMED]]
+    told = [f"state {state} was {entered_times(int(entered[state]))}{_by(visits, state)}" for state in few[:MOST_NAMED]]
     rest = f" and {len(few) - MOST_NAMED} more states hardly more often" if len(few) > MOST_NAMED else ""
     its, it, are = (
         ("its", "it", "population and rates are") if len(few) == 1 else ("their", "them", "populations and rates are")
@@ -251,7 +251,8 @@ def few_visits_notes(visits: VisitCounts) -> list[Note]:
     return [(message, FewVisitsWarning)]
 
 
-def _times(n: int) -> str:
+def entered_times(n: int) -> str:
+    """How often a state was entered, in words."""
     return {0: "never entered", 1: "entered once"}.get(n, f"entered {n} times")
 
 

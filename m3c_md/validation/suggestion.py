@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from m3c_md.clustering.visits import FEW_ENTRIES
+from m3c_md.clustering.visits import FEW_ENTRIES, entered_times
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,7 +84,7 @@ def _visits(table: pd.DataFrame, chosen: int) -> str:
     entered = {n: int(count) for n, count in table["entered"].dropna().items()}
     if chosen not in entered:
         return ""
-    text = f" The state that is entered least was entered {entered[chosen]} times"
+    text = f" The state that is entered least was {entered_times(entered[chosen])}"
     if entered[chosen] >= FEW_ENTRIES:
         return f"{text}."
     enough = [n for n, count in entered.items() if n < chosen and count >= FEW_ENTRIES]
