@@ -150,8 +150,9 @@ class Candidate:
 
     @property
     def sure(self) -> float:
-        """Metastability that is left when what rests on one part of the data is taken away: Q less its error."""
-        return float(self.metastability - np.nan_to_num(self.support.error))
+        """Metastability that fresh data may be expected to have; Q where that is not known."""
+        expected = self.support.expected
+        return float(self.metastability if np.isnan(expected) else expected)
 
     @property
     def lowest(self) -> float:
@@ -241,9 +242,9 @@ def ranked(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Cand
 def in_doubt(candidates: Sequence[Candidate]) -> set[int]:
     """Identities of the candidates with a state that rests on one part of the data, where there are better ones.
 
-    Better is one whose states rest on many parts and that is as metastable as what is sure of the other. Of many
-    states one or two are often visited rarely, and all the others of that candidate may be right: it is not given up
-    for one that cuts large states where nothing is.
+    Better is one whose states rest on many parts and that is as metastable in fresh data as may be expected of the
+    other. Of many states one or two are often visited rarely, and all the others of that candidate may be right: it is
+    not given up for one that cuts large states where nothing is.
     """
     errors = [float(np.nan_to_num(c.support.error)) for c in candidates]
     limit = max(LARGEST_ERROR, LARGER_ERROR * min(errors, default=0.0))
