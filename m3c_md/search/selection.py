@@ -282,7 +282,7 @@ def choose(
     out: list[Candidate] = []
     n_same = SAME_KEPT if n_keep < len(candidates) else len(candidates)
     for candidate in candidates:
-        twin = next((c for c in alive if c.kernel == candidate.kernel and _same_solution(c, candidate)), None)
+        twin = next((c for c in alive if c.kernel == candidate.kernel and same_solution(c, candidate)), None)
         if not candidate.may_win(problem.settings, problem.n_windows):
             out.append(as_degenerate(candidate))
         elif twin is not None:
@@ -317,7 +317,8 @@ def as_degenerate(candidate: Candidate) -> Candidate:
     return candidate.ended(FateKind.DEGENERATE, detail)
 
 
-def _same_solution(a: Candidate, b: Candidate) -> bool:
+def same_solution(a: Candidate, b: Candidate) -> bool:
+    """Whether two candidates on the same windows have the same labels, but for a few."""
     return same_decomposition(a, b) and agreement(a.optimum.labels, b.optimum.labels) >= SAME_SOLUTION
 
 
