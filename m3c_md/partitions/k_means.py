@@ -119,10 +119,10 @@ def _counts_and_sums(
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Numbers of points and sums of points of every cluster."""
     loops = compiled()
-    if loops is None:
-        sums = np.stack([np.bincount(labels, weights=column, minlength=n_clusters) for column in x.T], axis=1)
-        return np.bincount(labels, minlength=n_clusters), sums
-    counts = np.zeros(n_clusters, dtype=np.intp)
-    sums = np.zeros((n_clusters, x.shape[1]))
-    loops.mean_loop(x, labels, counts, sums)
+    counts, sums = np.zeros(n_clusters, dtype=np.intp), np.zeros((n_clusters, x.shape[1]))
+    if loops is not None:
+        loops.mean_loop(x, labels, counts, sums)
+        return counts, sums
+    np.add.at(counts, labels, 1)
+    np.add.at(sums, labels, x)
     return counts, sums
