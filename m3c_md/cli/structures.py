@@ -30,6 +30,7 @@ def write_structures(folder: OutputFolder, model: M3CModel, data: Trajectories, 
 
     from m3c_md.clustering.relevance import relevance_by_residue
     from m3c_md.features.files import plain_path, read_topology
+    from m3c_md.inputs.state_names import state_file
 
     topology = read_topology(data.top, data.files)
     shares = relevance_by_residue(model.relevance, data.settings.columns)
@@ -43,7 +44,7 @@ def write_structures(folder: OutputFolder, model: M3CModel, data: Trajectories, 
                 with plain_path(data.files[trajectory]) as name:
                     frames.append(md.load_frame(name, place, top=topology))
                 bar.update()
-            with folder.writing(f"structures/state_{state}.pdb") as path:
+            with folder.writing(f"structures/state_{state_file(model.state_names, state)}.pdb") as path:
                 md.join(frames, check_topology=False).save_pdb(str(path), bfactors=factors)
                 _add_remark(path, b_factor_note(shares))
 

@@ -19,10 +19,12 @@ from m3c_md.clustering.lumped import (
     n_microstates,
     states_of_microstates,
 )
+from m3c_md.clustering.named_states import NamedStates
 from m3c_md.clustering.visits import VisitCounts, stored_visits
 from m3c_md.exceptions import InputError
 from m3c_md.inputs.dataset import Dataset
 from m3c_md.inputs.settings import check_choice, check_integer, check_random_state, check_range
+from m3c_md.inputs.state_names import default_names, with_names
 from m3c_md.inputs.trajectories import as_trajectory, check_names
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 LARGEST_COORDINATE = 1e100
 
 
-class StateModel(Model, Transformer):  # type: ignore[misc]
+class StateModel(NamedStates, Model, Transformer):  # type: ignore[misc]
     """States as a rule on continuous coordinates: the state of a frame is the one with the largest score.
 
     Attributes
@@ -56,6 +58,7 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
         self.n_columns = n_columns
         self.warnings: list[str] = []
         self.columns: list[str] | None = None
+        self.state_names = default_names(len(populations))
         self._visits: VisitCounts | None = None
 
     @property
@@ -69,7 +72,7 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
         those from X to Y, and the rest is missing. None if it was not counted: for alternatives, and for models saved
         by a version that did not count.
         """
-        return None if self._visits is None else self._visits.table()
+        return None if self._visits is None else with_names(self._visits.table(), self.state_names)
 
     @property
     def n_states(self) -> int:
@@ -260,7 +263,7 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
         core : bool
             Whether states are those of `core`, whose life times do not suffer from recrossings at borders.
         names : sequence of str, optional
-            What the states are called.
+            What the states are called; by default as in the model, see `rename`.
         **options
             Of `m3c_md.kinetics`: ``dt``, ``unit``, ``temperature``, ``confidence``, ``n_samples``, ``random_state``.
 
@@ -288,7 +291,7 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
 
     def _texts(self) -> dict[str, Any]:
         """Settings that files of all models have."""
-        texts: dict[str, Any] = {"warnings": self.warnings}
+        texts: dict[str, Any] = {"warnings": self.warnings, **self._name_settings()}
         if self.columns is not None:
             texts["columns"] = self.columns
         if self._visits is not None:
@@ -302,6 +305,7 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
     def _with_texts(self, contents: Contents) -> Self:
         """Take what files of all models have."""
         self._visits = stored_visits(contents, self.n_states)
+        self._with_stored_names(contents)
         self.warnings.extend(contents.texts("warnings"))
         if "columns" in contents.settings:
             self.columns = contents.texts("columns", self.n_columns)
@@ -361,8 +365,9 @@ class StateModel(Model, Transformer):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         shares = ", ".join(f"{p:.3g}" for p in self.populations)
+        named = f", names={self.state_names}" if self._name_settings() else ""
         more = "".join(f", {text}" for text in self._shown())
-        return f"{type(self).__name__}(n_states={self.n_states}, populations=[{shares}]{more})"
+        return f"{type(self).__name__}(n_states={self.n_states}, populations=[{shares}]{named}{more})"
 
     def _shown(self) -> list[str]:
         """What else the repr shows."""
