@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from m3c_md.arrays import FloatArray
-from m3c_md.export.variable import STEEPNESS, CollectiveVariable
+from m3c_md.export.variable import CollectiveVariable
 from m3c_md.inputs.dihedral_columns import DihedralColumns
 
 Syntax = Literal["vectors", "classic"]
@@ -73,6 +73,7 @@ def _preamble(variable: CollectiveVariable, columns: DihedralColumns | Sequence[
     lines = [
         f"# {variable_name(variable)} = {variable.formula}, by m3c_md {m3c_md.__version__}",
         f"# ({meaning}).",
+        *(["# Of merged states f is the smooth maximum log(sum exp(2 f)) / 2 of the scores."] * variable.has_merged),
         "# It has no unit. Angles are in radians; the unit of length does not matter to them.",
         f"# Needs PLUMED {'2.10 or later (older ones read syntax=classic)' if in_vectors else '2.5 or later'}.",
         "# Add a bias that has it as ARG, and a larger STRIDE in the last line.",
@@ -154,18 +155,15 @@ def _classic_actions(
 
 def _result(variable: CollectiveVariable, name: str) -> str:
     """Action that makes the variable of the sums of cosines."""
-    variables = [f"d{k}" for k in variable.states[1:]]
+    variables = [f"d{label}" for label in variable.labels]
     sums = ",".join(f"{name}_sum{_ending(variable, d)}" for d in range(variable.n_differences))
     shifted = [f"({d}+({_number(c)}))" for d, c in zip(variables, variable.offsets, strict=True)]
-    function = shifted[0]
-    if variable.kind == "membership":
-        function = f"1/(1+{'+'.join(f'exp(-{STEEPNESS:g}*{difference})' for difference in shifted)})"
-    return f"{name}: CUSTOM ARG={sums} VAR={','.join(variables)} FUNC={function} PERIODIC=NO"
+    return f"{name}: CUSTOM ARG={sums} VAR={','.join(variables)} FUNC={variable.expression(shifted)} PERIODIC=NO"
 
 
 def _ending(variable: CollectiveVariable, number: int) -> str:
     """What labels that belong to one of several differences end in."""
-    return "" if variable.n_differences == 1 else f"_{variable.states[1 + number]}_"
+    return "" if variable.n_differences == 1 else f"_{variable.labels[number]}_"
 
 
 def _atoms(four: Iterable[int]) -> str:

@@ -46,9 +46,14 @@ def torch_module(variable: CollectiveVariable, columns: DihedralColumns | None) 
         def forward(self, x):  # type: ignore[no-untyped-def]
             angles = (x.to(self.frequencies.dtype) @ self.frequencies).unsqueeze(-1) + self.phases
             differences = (torch.cos(angles) * self.amplitudes).sum(dim=-2) + self.offsets
+            if variable.kind == "difference" and not variable.has_merged:
+                return differences
+            powers = torch.exp(-STEEPNESS * differences)
+            own = 1.0 + powers[..., : variable.n_own].sum(dim=-1, keepdim=True)
+            others = powers[..., variable.n_own :].sum(dim=-1, keepdim=True)
             if variable.kind == "membership":
-                return 1.0 / (1.0 + torch.exp(-STEEPNESS * differences).sum(dim=-1, keepdim=True))
-            return differences
+                return own / (own + others)
+            return torch.log(own / others) / STEEPNESS
 
     class OfPositions(torch.nn.Module):  # type: ignore[misc]
         def __init__(self, quartets: np.ndarray) -> None:

@@ -105,6 +105,45 @@ def state_number(names: Sequence[str], state: Any, what: str = "state") -> int:
     return number
 
 
+def joined_names(names: Sequence[str], groups: Sequence[Sequence[int]]) -> list[str]:
+    """Names after states were merged: those of the members joined by a plus, or numbers where no member had a name.
+
+    Examples
+    --------
+    >>> joined_names(["helix", "1", "2", "coil"], [[0, 3], [1, 2]])
+    ['helix+coil', '1']
+    """
+    named = [any(names[state] != str(state) for state in group) for group in groups]
+    joined = ["+".join(names[state] for state in group) for group in groups]
+    return _different([text if known else "" for text, known in zip(joined, named, strict=True)])
+
+
+def split_names(names: Sequence[str], state: int, n_parts: int) -> list[str]:
+    """Names after a state was split: its name and a number from 1 on, if it had one.
+
+    Examples
+    --------
+    >>> split_names(["helix", "1"], 0, 2), split_names(["helix", "1"], 1, 2)
+    (['helix 1', '1', 'helix 2'], ['helix', '1', '2'])
+    """
+    known = names[state] != str(state)
+    parts = [f"{names[state]} {part + 1}" if known else "" for part in range(n_parts)]
+    kept = ["" if name == str(number) else name for number, name in enumerate(names)]
+    return _different([*kept[:state], parts[0], *kept[state + 1 :], *parts[1:]])
+
+
+def _different(wanted: Sequence[str]) -> list[str]:
+    """Names as they are wanted, numbers where none is, none too long, and no name twice."""
+    names: list[str] = []
+    for number, name in enumerate(wanted):
+        own, more = name[:LONGEST_NAME].strip() or str(number), 1
+        while own in names or (own.isdecimal() and own != str(number)):
+            more += 1
+            own = f"{name[: LONGEST_NAME - 5]} ({more})"
+        names.append(own)
+    return names
+
+
 def state_title(names: Sequence[str] | None, state: int) -> str:
     """How a state is called in a sentence: its name, or "state" and its number.
 
