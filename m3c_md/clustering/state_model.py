@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from deeptime.base import Model, Transformer
@@ -20,10 +20,11 @@ from m3c_md.clustering.lumped import (
     states_of_microstates,
 )
 from m3c_md.clustering.named_states import NamedStates
+from m3c_md.clustering.sampled_states import SampledStates
 from m3c_md.clustering.visits import VisitCounts, stored_visits
 from m3c_md.exceptions import InputError
 from m3c_md.inputs.dataset import Dataset
-from m3c_md.inputs.settings import check_choice, check_integer, check_random_state, check_range
+from m3c_md.inputs.settings import check_integer, check_range
 from m3c_md.inputs.state_names import default_names, with_names
 from m3c_md.inputs.trajectories import as_trajectory, check_names
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 LARGEST_COORDINATE = 1e100
 
 
-class StateModel(NamedStates, Model, Transformer):  # type: ignore[misc]
+class StateModel(NamedStates, SampledStates, Model, Transformer):  # type: ignore[misc]
     """States as a rule on continuous coordinates: the state of a frame is the one with the largest score.
 
     Attributes
@@ -126,47 +127,6 @@ class StateModel(NamedStates, Model, Transformer):  # type: ignore[misc]
     def margin(self, data: Any) -> Any:
         """Lead of the largest score over the second largest, (n_frames,): small at a boundary."""
         return self._each(data, self._leads)
-
-    def sample(
-        self, data: Any, n: int, *, by: Literal["margin", "random"] = "margin", random_state: Any = None
-    ) -> list[NDArray[np.intp]]:
-        """Representative frames of every state.
-
-        Parameters
-        ----------
-        data : array or list of arrays
-            Trajectories to choose from.
-        n : int
-            Frames per state; fewer if a state has fewer.
-        by : "margin" or "random"
-            The frames deepest inside a state, deepest first, or frames drawn at random without repetition.
-        random_state : None, int or numpy.random.Generator
-            For ``by="random"``.
-
-        Returns
-        -------
-        list of (m, 2) arrays
-            For every state (trajectory, frame) indices, as deeptime's sampling functions return them.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from m3c_md import M3C
-        >>> x = np.repeat([-1.0, 1.0] * 20, 25)[:, None] + 0.1 * np.random.default_rng(0).normal(size=(1000, 1))
-        >>> [s.shape for s in M3C(2, random_state=0).fit_fetch(x).sample(x, 3)]
-        [(3, 2), (3, 2)]
-        """
-        check_integer("n", n, 1)
-        check_choice("by", by, ("margin", "random"))
-        check_random_state(random_state)
-        dataset = self._dataset(data)
-        states = np.concatenate(self._of_trajectories(dataset, self._labels))
-        where = np.concatenate([np.column_stack([np.full(n, i), np.arange(n)]) for i, n in enumerate(dataset.lengths)])
-        if by == "margin":
-            order = np.argsort(-np.concatenate(self._of_trajectories(dataset, self._leads)), kind="stable")
-        else:
-            order = check_random_state(random_state).permutation(len(states))
-        return [where[order[states[order] == state][:n]] for state in range(self.n_states)]
 
     def core(self, data: Any, margin: float | None = None, min_dwell: int = 1) -> CoredTrajectories:
         """States by coring: a frame keeps its last state until it is ``margin`` deep inside another one.

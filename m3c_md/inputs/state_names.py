@@ -174,3 +174,12 @@ def with_names(table: pd.DataFrame, names: Sequence[str] | None) -> pd.DataFrame
     if names is not None and list(names) != default_names(len(names)):
         table.insert(0, "name", list(names))
     return table
+
+
+def with_end_names(pairs: pd.DataFrame, names: Sequence[str] | None) -> pd.DataFrame:
+    """Table of pairs of states with two first columns of names, if the states have any."""
+    if names is None:
+        return pairs
+    for place, end in enumerate(("from", "to")):
+        pairs.insert(place, f"{end} name", [names[i] for i in pairs.index.get_level_values(end)])
+    return pairs

@@ -15,7 +15,7 @@ from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import solving
 from m3c_md.inputs.lengths import check_longest
 from m3c_md.inputs.settings import check_integer, check_positive, check_random_state, check_string
-from m3c_md.inputs.state_names import names_or_none, with_names
+from m3c_md.inputs.state_names import names_or_none, with_end_names, with_names
 from m3c_md.inputs.state_trajectories import as_state_trajectories
 from m3c_md.markov.resampling import MOST_SAMPLES, FlowSamples, choose_confidence, flows_at_lagtimes
 from m3c_md.markov.reversible import transition_matrices
@@ -233,7 +233,7 @@ def kinetics_of_flows(
     ends = np.argwhere(different)
     return Kinetics(
         with_names(pd.DataFrame(states, index=pd.RangeIndex(n, name="state")), names),
-        _with_end_names(pd.DataFrame(pairs, index=pd.MultiIndex.from_arrays(ends.T, names=["from", "to"])), names),
+        with_end_names(pd.DataFrame(pairs, index=pd.MultiIndex.from_arrays(ends.T, names=["from", "to"])), names),
         flows.estimate,
         lag,
         dt,
@@ -243,15 +243,6 @@ def kinetics_of_flows(
         warnings,
         names,
     )
-
-
-def _with_end_names(pairs: pd.DataFrame, names: Sequence[str] | None) -> pd.DataFrame:
-    """Table of pairs of states with two first columns of names, if the states have any."""
-    if names is None:
-        return pairs
-    for place, end in enumerate(("from", "to")):
-        pairs.insert(place, f"{end} name", [names[i] for i in pairs.index.get_level_values(end)])
-    return pairs
 
 
 def interval(

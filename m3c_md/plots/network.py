@@ -29,7 +29,7 @@ NEIGHBOUR_BEND, ACROSS_BEND = 0.22, 0.1
 # Size of the labels of arrows in points, smaller where there are more states than this.
 LABEL_POINTS, MOST_LARGE_LABELS = 10.0, 4
 # Names of states are broken into lines of so many letters.
-LETTERS_OF_A_LINE = 12
+LETTERS_OF_A_LINE = 9
 # Orders on the circle are compared one by one up to this many states.
 MOST_TO_ORDER = 8
 
@@ -276,7 +276,7 @@ def draw_states(
         lines = [*textwrap.wrap(name, LETTERS_OF_A_LINE), *part.split("\n")]
         usual = LABEL_POINTS if len(lines) <= 2 else LABEL_POINTS - 2.0
         # Letters are about 0.65 of their size wide; a word should stay inside of its circle, if it can be read there.
-        fitting = 1.8 * radius / _data_per_point(axis) / (0.65 * max(map(len, lines)))
+        fitting = 1.8 * radius / data_per_point(axis) / (0.65 * max(map(len, lines)))
         style = {"color": "white" if dark else "black", "weight": "bold", "fontsize": max(5.0, min(usual, fitting))}
         axis.text(*centre, "\n".join(lines), ha="center", va="center", zorder=4, **style)
         circles.append(circle)
@@ -305,21 +305,21 @@ def _draw_passages(axis: Any, centres: FloatArray, circles: list[Any], strength:
     pairs = [(i, j) for i in range(len(centres)) for j in range(len(centres)) if i != j]
     points = LABEL_POINTS if len(centres) <= MOST_LARGE_LABELS else 0.85 * LABEL_POINTS
     box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.9}
-    step = points * _data_per_point(axis)
+    step = points * data_per_point(axis)
     labels: list[FloatArray] = []
     for i, j in pairs:
         bend, curve = _arrow_curve(centres, radii, i, j)
-        _draw_arrow(axis, centres[[i, j]], (circles[i], circles[j]), bend, strength[i, j])
+        draw_arrow(axis, centres[[i, j]], (circles[i], circles[j]), bend, strength[i, j])
         text = times[i, j]
         lines = text.split("\n")
         # Letters are about 0.65 of their size wide; 1.6 of it is a line with some room around it.
         extent = step * np.array([0.65 * max(map(len, lines)) + 0.5, 0.4 + 1.2 * len(lines)])
-        place = _label_place(curve, 20 if bend == ACROSS_BEND else 42, extent, labels)
+        place = label_place(curve, 20 if bend == ACROSS_BEND else 42, extent, labels)
         labels.append(np.concatenate([place, extent]))
         axis.text(*place, text, ha="center", va="center", bbox=box, fontsize=points, zorder=2)
 
 
-def _label_place(curve: FloatArray, wish: int, extent: FloatArray, labels: list[FloatArray]) -> FloatArray:
+def label_place(curve: FloatArray, wish: int, extent: FloatArray, labels: list[FloatArray]) -> FloatArray:
     """Point of an arrow for its label: as near to the wish (in percent of its length) as other labels allow.
 
     Labels stand nearer to the start, away from that of the way back; between states with others on both sides still
@@ -335,14 +335,14 @@ def _label_place(curve: FloatArray, wish: int, extent: FloatArray, labels: list[
     return np.asarray(curve[free[0] if free else tried[int(np.argmax(room))]])
 
 
-def _data_per_point(axis: Any) -> float:
+def data_per_point(axis: Any) -> float:
     """Length of a typographic point in data units of axes with equal aspect."""
     inches = axis.get_position(original=True).size * axis.figure.get_size_inches()
     spans = np.array([np.ptp(axis.get_xlim()), np.ptp(axis.get_ylim())])
     return float((spans / inches).max() / 72.0)
 
 
-def _draw_arrow(axis: Any, ends: FloatArray, circles: tuple[Any, Any], bend: float, strength: float) -> None:
+def draw_arrow(axis: Any, ends: FloatArray, circles: tuple[Any, Any], bend: float, strength: float) -> None:
     """Arrow from one circle to the other, bent to its right, in the colour of the state that it leaves."""
     from matplotlib.patches import FancyArrowPatch
 
