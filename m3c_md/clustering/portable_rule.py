@@ -119,7 +119,7 @@ class PortableRule:
                 raise InputError(
                     f"trajectory has {reference.shape[1]} columns, but the model was fitted to {variable.n_columns}"
                 )
-        return plumed_input(variable, columns, syntax, reference)
+        return plumed_input(variable, columns, syntax, reference, self.state_names)
 
     def to_openmm(
         self, featurizer: Any = None, states: Any = None, kind: Kind = "difference", *, form: Form = "auto"

@@ -387,6 +387,7 @@ class TestExports:
         x = np.zeros((1, 2))
         named = three_state_model.rename(["a", "b", "c"])
         assert named.collective_variable(("c", "a")).values(x) == named.collective_variable((2, 0)).values(x)
+        assert "score of c less that of a: 0 at the border" in named.to_plumed(["u", "v"], ("c", "a"))
 
 
 def test_merging_the_states_of_a_split_gives_the_states_before_where_the_tree_says_so(planted: Planted) -> None:
