@@ -42,6 +42,8 @@ def torch_module(variable: CollectiveVariable, columns: DihedralColumns | None) 
             super().__init__()
             for name in ("frequencies", "amplitudes", "phases", "offsets"):
                 self.register_buffer(name, tensor(getattr(variable, name)))
+            is_own = np.arange(variable.n_differences) < variable.n_own
+            self.register_buffer("own", tensor(is_own.astype(np.float64)))
 
         def forward(self, x):  # type: ignore[no-untyped-def]
             angles = (x.to(self.frequencies.dtype) @ self.frequencies).unsqueeze(-1) + self.phases
@@ -49,8 +51,9 @@ def torch_module(variable: CollectiveVariable, columns: DihedralColumns | None) 
             if variable.kind == "difference" and not variable.has_merged:
                 return differences
             powers = torch.exp(-STEEPNESS * differences)
-            own = 1.0 + powers[..., : variable.n_own].sum(dim=-1, keepdim=True)
-            others = powers[..., variable.n_own :].sum(dim=-1, keepdim=True)
+            # By products, since slices would be traced for the shape of the example alone.
+            own = 1.0 + (powers * self.own).sum(dim=-1, keepdim=True)
+            others = (powers * (1.0 - self.own)).sum(dim=-1, keepdim=True)
             if variable.kind == "membership":
                 return own / (own + others)
             return torch.log(own / others) / STEEPNESS
