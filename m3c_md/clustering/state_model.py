@@ -46,7 +46,7 @@ class StateModel(NamedStates, SampledStates, Model, Transformer):  # type: ignor
     Attributes
     ----------
     populations : (n_states,) array
-        Share of the training frames in each state, in falling order.
+        Share of the training frames in each state, in falling order after a fit.
     warnings : list of str
         What was said during the fit.
     columns : list of str or None
