@@ -5,16 +5,14 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from deeptime.base import EstimatorTransformer
 
+from m3c_md.clustering.state_model import StateModel
 from m3c_md.clustering.training_data import Note
 from m3c_md.clustering.visits import VisitCounts, few_visits_notes
-
-if TYPE_CHECKING:
-    pass
-from m3c_md.clustering.state_model import StateModel
+from m3c_md.exceptions import FewVisitsWarning, M3CWarning
 
 # Packages through which a user's call of fit may come.
 _NOT_THE_USER = ("m3c_md", "deeptime", "sklearn")
@@ -75,6 +73,20 @@ class StateEstimator(EstimatorTransformer):  # type: ignore[misc]
         from sklearn.utils import estimator_html_repr
 
         return str(estimator_html_repr(self))
+
+
+def quietly_fitted(estimator: StateEstimator, data: Any) -> tuple[StateModel, list[Note]]:
+    """Model of an estimator, and what it warned of except of few visits, which whoever keeps the model will count."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model: StateModel = estimator.fit_fetch(data)
+    notes: list[Note] = []
+    for warning in caught:
+        if not issubclass(warning.category, M3CWarning):
+            warnings.warn(warning.message, warning.category, stacklevel=2)
+        elif not issubclass(warning.category, FewVisitsWarning):
+            notes.append((str(warning.message), warning.category))
+    return model, notes
 
 
 def callers() -> int:

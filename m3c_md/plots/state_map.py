@@ -12,6 +12,7 @@ from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.exceptions import InputError
 from m3c_md.inputs.dataset import Dataset
 from m3c_md.inputs.settings import check_choice, check_integer
+from m3c_md.inputs.state_names import default_names
 from m3c_md.plots.axes import panels
 from m3c_md.plots.colors import matched_order, state_color
 from m3c_md.plots.grid import Domain, free_energy, map_domain
@@ -61,7 +62,7 @@ def plot_state_map(
     ----------
     models : fitted model, or dict of them
         With a dict, a panel per method. States of the others are named and coloured after those of the first that they
-        share most frames with.
+        share most frames with. Names of the first model's states (``model.rename``) stand in the legends.
     data : array (n_frames, n_columns) or list of them
         Trajectories with the columns that the models were fitted to.
     coordinates : array (n_frames, 2) or list of them, optional
@@ -109,6 +110,7 @@ def plot_state_map(
     states = {name: _checked_states(name, model, frames) for name, model in named.items()}
     n = max(model.n_states for model in named.values())
     reference = next(iter(states.values()))
+    names = _names(next(iter(named.values())), n)
 
     axes = panels(ax, (1, len(named)), "model", (3.5 * len(named) + 1.1, 4.5), sharex=True, sharey=True)[0]
     for panel, (name, model) in zip(axes, named.items(), strict=True):
@@ -120,7 +122,7 @@ def plot_state_map(
             _draw_majority(panel, points, order[states[name]], lead / scale, domain, bins)
         else:
             _draw_rule(panel, model, columns, order, scale, domain, resolution)
-        _legend(panel, model, order)
+        _legend(panel, model, order, names)
         panel.set(xlabel=labels[0], xlim=domain.extent[:2], ylim=domain.extent[2:])
         panel.set_title(name)
     axes[0].set_ylabel(labels[1])
@@ -317,7 +319,13 @@ def _draw_majority(
     panel.add_collection(LineCollection(upright + level, colors="black", linewidths=1.5))
 
 
-def _legend(panel: Any, model: DrawableModel, order: IntArray) -> None:
+def _names(model: DrawableModel, n: int) -> list[str]:
+    """Names of the states of the first model, and numbers of those that only others have."""
+    own = list(getattr(model, "state_names", ()))
+    return own + default_names(n)[len(own) :]
+
+
+def _legend(panel: Any, model: DrawableModel, order: IntArray, names: list[str]) -> None:
     """Every state with its population below the panel; a model that numbers it differently has its own number added."""
     from matplotlib.patches import Patch
     from matplotlib.transforms import offset_copy
@@ -325,7 +333,7 @@ def _legend(panel: Any, model: DrawableModel, order: IntArray) -> None:
     handles = []
     renumbered = bool((order[: model.n_states] != np.arange(model.n_states)).any())
     for name, state in sorted((int(order[k]), k) for k in range(model.n_states)):
-        text = f"{name}{f' ({state})' if renumbered else ''}: {model.populations[state]:.0%}"
+        text = f"{names[name]}{f' ({state})' if renumbered else ''}: {model.populations[state]:.0%}"
         handles.append(Patch(facecolor=state_color(name), edgecolor="none", alpha=0.8, label=text))
     panel.legend(
         handles=handles,
