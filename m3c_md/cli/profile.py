@@ -77,6 +77,7 @@ def run_profile(options: argparse.Namespace, console: Console) -> int:
         {
             "command": "profile",
             "n_frames": data.n_frames,
+            "states": profile.names,
             "populations": profile.populations,
             "angles": profile.angles.reset_index().to_dict("records"),
             "borders": profile.borders.to_dict("records"),

@@ -17,6 +17,7 @@ from m3c_md.exceptions import InputError
 from m3c_md.inputs.dataset import Dataset
 from m3c_md.inputs.dihedral_columns import DihedralColumns, check_same_columns
 from m3c_md.inputs.secondary_structure import FORMS, SecondaryStructure
+from m3c_md.inputs.state_names import state_title
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +32,8 @@ MOST_OF_THE_TIME = 0.5
 # Angles that are named between two states, and the share from which on one is worth it.
 MOST_NAMED, LEAST_NAMED = 3, 0.1
 
+# A mean of angles that are spread more widely than this, in degrees, says nothing.
+WIDE = 90.0
 # Columns of the table of borders that say where an angle is in the two states.
 AROUND = ("mean", "spread", "other mean", "other spread")
 
@@ -53,6 +56,8 @@ class StateProfile:
         where it is known, in ``helix`` and ``strand`` by DSSP.
     populations : (n_states,) array
         Shares of the frames that were looked at.
+    names : list of str
+        What the states are called; tables have their numbers.
     maps : dict
         Frames in cells of 5° of the Ramachandran map, (n_states, 72, 72) with φ along the last axis, by residue.
     missing : list of str
@@ -63,6 +68,7 @@ class StateProfile:
     borders: pd.DataFrame
     residues: pd.DataFrame
     populations: FloatArray
+    names: list[str]
     maps: dict[str, IntArray] = field(repr=False)
     missing: list[str]
 
@@ -75,7 +81,7 @@ class StateProfile:
         """Describe every state in a few lines."""
         lines = []
         for state, share in enumerate(self.populations):
-            lines.append(f"state {state}, {share:.1%} of the frames")
+            lines.append(f"{state_title(self.names, state)}, {share:.1%} of the frames")
             if share > 0.0:
                 lines += [f"  {line}" for line in (*self._places(state), *self._differences(state))]
         return [*lines, *self.missing]
@@ -105,7 +111,8 @@ class StateProfile:
                 f"{row['dihedral']} ({_around(row, here)} here, {_around(row, there)} there; {row['share']:.0%})"
                 for row in (telling if len(telling) else rows.head(MOST_NAMED)).to_dict("records")
             ]
-            lines.append(f"told from state {second if first == state else first} by {', '.join(angles)}")
+            other = state_title(self.names, int(second if first == state else first))
+            lines.append(f"told from {other} by {', '.join(angles)}")
         return lines
 
     def __repr__(self) -> str:
@@ -178,6 +185,7 @@ def profile_of_columns(
         _border_table(model, counts),
         _residue_table(counts, structure.residues),
         counts.frames / counts.frames.sum(),
+        list(model.state_names),
         dict(zip(angles.pairs, np.moveaxis(counts.maps, 1, 0), strict=True)),
         missing,
     )
@@ -203,7 +211,8 @@ def _names_of(featurizer: Any) -> list[str]:
 
 
 def _around(row: dict[str, float], whose: str) -> str:
-    return f"{row[f'{whose}mean']:.0f} ± {row[f'{whose}spread']:.0f}°"
+    mean, spread = row[f"{whose}mean"], row[f"{whose}spread"]
+    return f"{mean:.0f} ± {spread:.0f}°" if spread < WIDE else "anything"
 
 
 def _angle_table(counts: Counts) -> pd.DataFrame:
@@ -216,8 +225,8 @@ def _angle_table(counts: Counts) -> pd.DataFrame:
 
 def _mean_vectors(counts: Counts) -> np.ndarray:
     """Means of exp(iθ) over the frames of each state; NaN in states without frames."""
-    n_frames = np.where(counts.frames > 0, counts.frames, np.nan)
-    return np.asarray(counts.vectors / n_frames[:, None])
+    with np.errstate(invalid="ignore"):
+        return np.asarray(counts.vectors / counts.frames[:, None])
 
 
 def mean_angles(vectors: np.ndarray) -> tuple[FloatArray, FloatArray]:
@@ -283,9 +292,7 @@ def _in_sequence(residues: Sequence[str], others: Sequence[str]) -> list[str]:
 def _cells(limits: tuple[int, int, int, int]) -> np.ndarray:
     """Cells of the map, ψ by φ, in a region that may wrap around."""
     degrees = -180.0 + (np.arange(CELLS) + 0.5) * 360.0 / CELLS
-    phi, psi = (
-        (degrees - low) % 360.0 < ((high - low) % 360.0 or 360.0) for low, high in (limits[:2], limits[2:])
-    )
+    phi, psi = ((degrees - low) % 360.0 < ((high - low) % 360.0 or 360.0) for low, high in (limits[:2], limits[2:]))
     return np.asarray(psi[:, None] & phi[None, :])
 
 

@@ -51,8 +51,8 @@ class Angles:
             if list(columns) == column_names(names, sincos=sincos):
                 return cls(names, sincos)
         raise InputError(
-            f"columns {list(columns)!r:.60} are not those of a DihedralFeaturizer in their order (sine, then cosine, of "
-            "each angle); give featurizer.describe() of the fit"
+            f"columns {list(columns)!r:.60} are not those of a DihedralFeaturizer in their order (sine, then cosine); "
+            "give featurizer.describe() of the fit"
         )
 
     @property

@@ -15,7 +15,7 @@ from m3c_md.inputs.secondary_structure import FORMS
 
 # DSSP looks at these, and at nothing else.
 BACKBONE = ("N", "CA", "C", "O")
-# A helix is a chain of hydrogen bonds over at least three residues, a strand has a partner: fewer residues have neither.
+# Hydrogen bonds of a helix reach over three or more residues, a strand needs a partner: fewer residues have neither.
 FEWEST_RESIDUES = 5
 # mdtraj's letters, those of residues without a whole backbone included.
 LETTERS = {"C": "coil", "H": "helix", "E": "strand", "NA": "coil"}

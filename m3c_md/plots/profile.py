@@ -9,6 +9,7 @@ import numpy as np
 
 from m3c_md.exceptions import InputError
 from m3c_md.inputs.dihedral_names import KINDS, dihedral_of
+from m3c_md.inputs.state_names import state_title
 from m3c_md.plots.axes import panels
 from m3c_md.plots.colors import state_color
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 MOST_RESIDUES = 8
 # Cells with less than this share of the fullest one are as pale as it gets: three powers of e.
 PALEST = 3.0
+# Longer names of states are turned.
+LETTERS = 4
 SYMBOLS = {"phi": "φ", "psi": "ψ", "omega": "ω", **{f"chi{n}": f"χ{n}" for n in range(1, 5)}}
 # Inches of a row, and of the lowest and the highest figure.
 ROW, LOWEST, HIGHEST = 0.24, 2.0, 14.0
@@ -80,7 +83,7 @@ def plot_profile(profile: StateProfile, *, ax: Any = None) -> Any:
     for panel, form in zip(axes[len(kinds) :], shares, strict=True):
         bar = _draw_shares(panel, profile.residues[form].unstack("state").reindex(residues).to_numpy())
         panel.set_title(form)
-    _name_rows(axes, residues, profile.n_states)
+    _name_rows(axes, residues, profile.names)
     figure = axes[0].figure
     figure.colorbar(wheel, ax=axes[len(kinds) - 1], label="mean angle / °", ticks=range(-180, 181, 90))
     if shares:
@@ -116,14 +119,15 @@ def _write(panel: Any, values: FloatArray) -> None:
         panel.text(column, row, f"{values[row, column]:.0f}", ha="center", va="center", fontsize="x-small")
 
 
-def _name_rows(axes: Any, residues: list[str], n_states: int) -> None:
+def _name_rows(axes: Any, residues: list[str], states: list[str]) -> None:
     """Residues along the first axis, every second or third only where there is no room; states below all panels."""
     room = (axes[0].figure.get_size_inches()[1] - 1.2) / 0.15
     step = max(1, int(np.ceil(len(residues) / room)))
     shown = range(0, len(residues), step)
     axes[0].set_yticks(shown, [residues[i] for i in shown], fontsize="small")
     for panel in axes:
-        panel.set_xticks(range(n_states), [str(state) for state in range(n_states)])
+        turned = max(map(len, states)) > LETTERS
+        panel.set_xticks(range(len(states)), states, rotation=90 if turned else 0)
         panel.set_xlabel("state")
 
 
@@ -169,7 +173,8 @@ def plot_profile_ramachandran(profile: StateProfile, *, residues: Sequence[str] 
         axes[0, column].set_title(residue, fontsize="medium")
         axes[-1, column].set_xlabel("φ / °")
     for state in range(n):
-        axes[state, 0].set_ylabel(f"state {state}, {profile.populations[state]:.0%}\nψ / °")
+        title = state_title(profile.names, state)
+        axes[state, 0].set_ylabel(f"{title}, {profile.populations[state]:.0%}\nψ / °")
     return axes
 
 
