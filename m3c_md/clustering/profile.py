@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from m3c_md.arrays import FloatArray, IntArray
+from m3c_md.clustering.edited_rule import EditedRule
 from m3c_md.clustering.profile_counts import CELLS, Angles, Counts
 from m3c_md.clustering.state_model import StateModel
 from m3c_md.exceptions import InputError
@@ -178,7 +179,7 @@ def profile_of_columns(
             codes = structure.codes[number][first : first + len(frames)] if structure.residues else None
             counts.add(frames, model.decision_function(frames), codes)
     missing = [f"secondary structure was left out: {structure.missing}"] if structure.missing else []
-    if not hasattr(model, "collective_variable"):
+    if not isinstance(model, EditedRule):
         missing.append(f"borders were left out: the rule of a {type(model).__name__} has no gradient")
     return StateProfile(
         _angle_table(counts),
@@ -250,10 +251,11 @@ def _border_table(model: StateModel, counts: Counts) -> pd.DataFrame:
     means, spreads = mean_angles(vectors)
     rows = []
     for (first, second), border in sorted(counts.borders.items()):
-        if border.n_frames < LEAST_AT_BORDER or not hasattr(model, "collective_variable"):
+        if border.n_frames < LEAST_AT_BORDER or not isinstance(model, EditedRule):
             continue
-        gradients = model.collective_variable((first, second)).values_and_gradients(border.frames)[1]
-        slopes = counts.angles.slopes(gradients, counts.angles.of_frames(border.frames))
+        gradients = model._gradients(border.frames)
+        radians = counts.angles.of_frames(border.frames)
+        slopes = counts.angles.slopes(gradients[:, first] - gradients[:, second], radians)
         # A state that has no frames of its own here is as its neighbour is.
         variance = 1.0 - np.abs(np.nanmean(vectors[[first, second]], axis=0)) ** 2
         worth = (slopes**2).mean(axis=0) * variance

@@ -73,6 +73,25 @@ class TestPlantedDifferences:
         np.testing.assert_allclose(found, expected / expected.sum(), rtol=1e-5)
         assert profile.borders["frames"].iloc[0] == np.count_nonzero(model.margin(x) < 1.0)
 
+    def test_states_that_were_merged_or_split_have_borders_too(self) -> None:
+        rng = np.random.default_rng(6)
+        hidden = np.cumsum(rng.random(3000) < 0.03) % 3
+        turns = np.radians([[-120.0, -40.0, 60.0], [120.0, -40.0, 60.0], [0.0, 120.0, 60.0]])
+        angles = turns[hidden] + 0.35 * rng.normal(size=(3000, 3))
+        angles[hidden == 2, 0] = rng.uniform(-np.pi, np.pi, np.count_nonzero(hidden == 2))  # φ tells nothing there
+        x = columns_of(angles)
+        model = quick(3).fit_fetch(x)
+        alike = [int(np.bincount(model.transform(x)[hidden == state]).argmax()) for state in (0, 1)]
+        merged = model.merge([alike], x)
+        profile = state_profile(merged, COLUMNS, x)
+        assert profile.n_states == 2
+        assert profile.borders.iloc[0]["dihedral"] == "psi ALA 2"
+        assert profile.angles.loc[(0, "phi ALA 2"), "spread"] > 60.0
+        again = state_profile(merged.split(0, 2, x, bandwidth=1.0, starts=("kinetic",), random_state=0), COLUMNS, x)
+        parts = again.borders[(again.borders["state"] == 0) & (again.borders["neighbour"] == 2)]
+        assert parts.iloc[0]["dihedral"] == "phi ALA 2"
+        assert parts.iloc[0]["share"] > 0.8
+
     def test_means_and_spreads_are_circular(self) -> None:
         angles, _ = planted(3, (0.0, 150.0, 30.0))
         x = columns_of(angles)
