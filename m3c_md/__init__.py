@@ -45,8 +45,8 @@ __all__ = [
     "relevance_by_dihedral",
     "relevance_by_residue",
     "scan_states",
-    "transition_paths",
     "state_profile",
+    "transition_paths",
 ]
 
 _HOMES = {
