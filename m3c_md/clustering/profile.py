@@ -150,8 +150,8 @@ def state_profile(model: StateModel, featurizer: Any, trajs: Any, top: Any = Non
     >>> data = alanine_dipeptide()
     >>> model = M3C(3, random_state=0).fit_fetch(data.features[:2])
     >>> profile = state_profile(model, data.columns, data.features[:2])
-    >>> profile.borders.iloc[0][["state", "neighbour", "dihedral"]].tolist()  # from β to α by the turn of ψ
-    [0, 1, 'psi ALA 2']
+    >>> profile.borders.groupby(["state", "neighbour"]).first()["dihedral"].tolist()  # ψ from β to α, φ to α_L
+    ['psi ALA 2', 'phi ALA 2', 'phi ALA 2']
     """
     if not isinstance(model, StateModel):
         raise InputError(f"model={model!r:.60} must be a fitted model of this package, e.g. M3C(3).fit_fetch(trajs)")
@@ -235,9 +235,9 @@ def mean_angles(vectors: np.ndarray) -> tuple[FloatArray, FloatArray]:
 
     Examples
     --------
-    >>> mean, spread = mean_angles(np.exp(1j * np.radians([350.0, 90.0])))
-    >>> mean.round(6).tolist(), spread.round(6).tolist()
-    ([-10.0, 90.0], [0.0, 0.0])
+    >>> mean, spread = mean_angles(np.exp(1j * np.radians([350.0, 90.0])) * [1.0, np.exp(-0.5)])
+    >>> mean.round(6).tolist(), spread.round().tolist()  # R = exp(-σ² / 2)
+    ([-10.0, 90.0], [0.0, 57.0])
     """
     with np.errstate(divide="ignore"):
         spread = np.sqrt(-2.0 * np.log(np.minimum(np.abs(vectors), 1.0)))
