@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from m3c_md.arrays import FloatArray
+from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.exceptions import InputError
 from m3c_md.inputs.settings import check_positive
 
@@ -46,6 +46,14 @@ class Domain:
             if period is not None:
                 wrapped[:, axis] = (points[:, axis] + period / 2.0) % period - period / 2.0
         return wrapped
+
+    def cells(self, points: FloatArray, n: int) -> IntArray:
+        """Number of the cell of each point, of n along each axis, x running fastest."""
+        column, row = (
+            np.clip(np.searchsorted(edges, points[:, axis], side="right") - 1, 0, n - 1)
+            for axis, edges in enumerate(self.edges(n))
+        )
+        return np.asarray(row * n + column)
 
     @property
     def extent(self) -> tuple[float, float, float, float]:
