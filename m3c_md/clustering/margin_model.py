@@ -77,6 +77,11 @@ class MarginModel(PortableRule, StateModel):
         self.feature_map = base_map.with_bandwidth(winner.bandwidth)
         self.rule = Rule(winner.optimum.rule.weights[order], winner.optimum.rule.bias[order])
 
+    def get_params(self, deep: bool = False) -> dict[str, Any]:
+        """Return the few numbers that say which model this is; its arrays and records are attributes."""
+        winner = self.records[self.chosen]
+        return {**super().get_params(deep), "bandwidth": winner.bandwidth, "metric": winner.metric}
+
     @property
     def bandwidth(self) -> float:
         """Width σ of the Gaussian kernel, in units of the scaled columns."""
@@ -290,6 +295,10 @@ class M3CModel(MarginModel):
         super().__init__(metrics, maps, records, **options)
         self.lagtime = lagtime
         self.effective_sample = effective_sample
+
+    def get_params(self, deep: bool = False) -> dict[str, Any]:
+        """Return the few numbers that say which model this is; its arrays and records are attributes."""
+        return {**super().get_params(deep), "lagtime": self.lagtime}
 
     def _with(self, chosen: int) -> Self:
         options: dict[str, Any] = {"lagtime": self.lagtime, "effective_sample": self.effective_sample}

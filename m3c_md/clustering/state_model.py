@@ -19,6 +19,7 @@ from m3c_md.clustering.lumped import (
     n_microstates,
     states_of_microstates,
 )
+from m3c_md.clustering.scikit_face import ScikitModel
 from m3c_md.clustering.visits import VisitCounts, stored_visits
 from m3c_md.exceptions import InputError
 from m3c_md.inputs.dataset import Dataset
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 LARGEST_COORDINATE = 1e100
 
 
-class StateModel(Model, Transformer):  # type: ignore[misc]
+class StateModel(ScikitModel, Model, Transformer):  # type: ignore[misc]
     """States as a rule on continuous coordinates: the state of a frame is the one with the largest score.
 
     Attributes

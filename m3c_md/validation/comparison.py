@@ -220,7 +220,7 @@ def compare(
     n_jobs : int, optional
         Processes over which the fits are spread; all cores by default.
     progress : optional
-        A progress bar class such as ``tqdm.tqdm``; it names what is being fitted.
+        True, or a progress bar class such as ``tqdm.tqdm``; it names what is being fitted.
     checkpoint : path, optional
         Folder in which every finished fit is kept, but those of estimators of your own. The same comparison with the
         same folder goes on where it was stopped, by whatever; remove the folder when you have the result. Needs a
@@ -257,7 +257,7 @@ def compare(
     folder = check_checkpoint(checkpoint, random_state)
     seed = int(check_random_state(random_state).integers(2**63))
     jobs = check_jobs(n_jobs)
-    check_progress(progress)
+    progress = check_progress(progress)
 
     data, judges, notes = _data_and_judges(trajs, test, n_states, lagtime)
     splits = _splits(data, judges, lagtime, allow_overlap=allow_overlap)

@@ -134,7 +134,8 @@ class TestEstimator:
     def test_life_of_an_estimator(self, name: str, two_wells: Wells) -> None:
         estimator = MAKERS[name](2)
         assert not estimator.has_model
-        assert estimator.fetch_model() is None
+        with pytest.warns(NotFittedWarning):
+            assert estimator.fetch_model() is None
         assert estimator.fit(two_wells.frames) is estimator
         assert estimator.has_model
         assert estimator.model is estimator.fetch_model()

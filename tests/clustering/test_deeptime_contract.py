@@ -116,8 +116,10 @@ class TestFitting:
     def test_life_of_an_estimator(self, two_wells: Wells) -> None:
         estimator = quick(2)
         assert not estimator.has_model
-        assert estimator.fetch_model() is None
-        assert estimator.model is None
+        with pytest.warns(NotFittedWarning):
+            assert estimator.fetch_model() is None
+        with pytest.warns(NotFittedWarning):
+            assert estimator.model is None
         assert estimator.fit(two_wells.frames) is estimator
         assert estimator.has_model
         assert isinstance(estimator.model, M3CModel)
