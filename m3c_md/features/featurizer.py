@@ -250,7 +250,8 @@ class DihedralFeaturizer(Transformer):  # type: ignore[misc]
         chunk : int
             Number of frames in each array; only the last may be shorter.
         progress : optional
-            True, or a progress bar class such as ``tqdm.tqdm``; it counts frames. How many there are is not known beforehand.
+            True, or a progress bar class such as ``tqdm.tqdm``; it counts frames. How many there are is not known
+            beforehand.
 
         Returns
         -------

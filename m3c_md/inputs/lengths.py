@@ -23,8 +23,8 @@ def check_longest(lengths: Sequence[int], lagtime: int) -> None:
     longest = max(lengths)
     if longest <= lagtime:
         raise InputError(
-            f"lagtime={lagtime} needs trajectories of at least {lagtime + 1} frames, but the longest has "
-            f"{longest}{' (1 sample)' if longest == 1 else ''}; choose a shorter lag time or give longer trajectories"
+            f"lagtime={lagtime} needs trajectories of at least {lagtime + 1} frames, but the longest has {longest}; "
+            f"choose a shorter lag time or give longer trajectories{' than 1 sample' if longest == 1 else ''}"
         )
 
 

@@ -117,7 +117,7 @@ def check_progress(value: Any) -> Any:
         return tqdm if value else None
     is_bar = callable(value) and (not isinstance(value, type) or all(hasattr(value, name) for name in _BAR_METHODS))
     if value is not None and (not is_bar or isinstance(value, BuiltinFunctionType)):
-        raise InputError(f"progress={value!r} must be True, a progress bar class such as tqdm.tqdm, or None")
+        raise InputError(f"progress={value!r} must be a progress bar class such as tqdm.tqdm, True or None")
     return value
 
 

@@ -53,8 +53,8 @@ def as_trajectory(data: Any, name: str = "data", first: int = 0) -> FloatArray:
     if 0 in array.shape:
         what = "feature" if array.shape[1] == 0 else "sample"
         raise InputError(
-            f"{name} has 0 {what}(s) (shape={array.shape}) while a minimum of 1 is required: there is nothing in it; "
-            "give frames or leave it out"
+            f"{name} has shape {array.shape}: there is nothing in it, 0 {what}(s) (shape={array.shape}) while a "
+            "minimum of 1 is required; give frames or leave it out"
         )
     trajectory = array.astype(np.float64, copy=False)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -62,28 +62,29 @@ def as_trajectory(data: Any, name: str = "data", first: int = 0) -> FloatArray:
         suspicious = not np.isfinite(trajectory.sum())
     if suspicious and not np.isfinite(trajectory).all():
         frame, column = np.argwhere(~np.isfinite(trajectory))[0]
-        value = trajectory[frame, column]
         raise InputError(
-            f"{name} holds {'NaN' if np.isnan(value) else value} at frame {first + frame}, column {column}; remove or repair "
-            "such frames"
+            f"{name} holds {trajectory[frame, column]} at frame {first + frame}, column {column}; remove or repair "
+            "such frames, for NaN and inf are in no state"
         )
     return trajectory
 
 
 def _numbers_of_objects(array: NDArray[Any], name: str) -> NDArray[Any]:
-    """Numbers that pandas or others have put into an array of objects; texts remain what they are, and are refused."""
-    if any(isinstance(value, str | bytes) for value in array.flat):
+    """Numbers that pandas or others have put into an array of objects; with texts or None it remains what it is."""
+    if any(isinstance(value, str | bytes | None) for value in array.flat):
         return array
     try:
         return array.astype(np.float64)
+    except OverflowError:
+        return array
     except (TypeError, ValueError) as error:
-        raise InputTypeError(f"{name} has dtype object, and no number in some place ({error}); give floats") from error
+        raise InputTypeError(f"{name} has dtype object, and not only of numbers ({error}); convert it first") from error
 
 
 def _no_numbers_message(data: Any, array: NDArray[Any], name: str) -> str:
     """Say what was given in place of numbers, and what to do about it."""
     if array.dtype.kind == "c":
-        return f"Complex data not supported: {name} has dtype {array.dtype}; give real and imaginary parts as columns"
+        return f"Complex data not supported: {name} has dtype {array.dtype}; convert it, e.g. to real and imaginary parts as columns"
     if hasattr(data, "toarray"):
         return f"{name} is sparse ({type(data).__name__}); give its method toarray() instead"
     if isinstance(data, os.PathLike):

@@ -10,6 +10,7 @@ from m3c_md.plots.comparison import plot_metastability, plot_scan
 from m3c_md.plots.decomposition import plot_decomposition
 from m3c_md.plots.network import plot_network
 from m3c_md.plots.relevance import plot_relevance
+from m3c_md.plots.residues import plot_residues
 from m3c_md.plots.search import plot_candidates, plot_search
 from m3c_md.plots.state_map import plot_ramachandran, plot_state_map
 from m3c_md.plots.timescales import plot_implied_timescales
@@ -26,6 +27,7 @@ __all__ = [
     "plot_network",
     "plot_ramachandran",
     "plot_relevance",
+    "plot_residues",
     "plot_scan",
     "plot_search",
     "plot_state_map",

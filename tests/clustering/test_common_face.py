@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from m3c_md import M3C, MMC, HiddenMarkov, KMedoids, PCCAPlus, TICAPCCAPlus
 from m3c_md.clustering.state_estimator import StateEstimator
 from m3c_md.clustering.state_model import StateModel
-from m3c_md.exceptions import InputError, ShortTrajectoryWarning
+from m3c_md.exceptions import InputError, NotFittedWarning, ShortTrajectoryWarning
 from m3c_md.inputs import dataset as dataset_module
 from m3c_md.matching import agreement
 from tests.conftest import Wells, hidden_markov_wells, other_warnings, quick

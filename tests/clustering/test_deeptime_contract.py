@@ -24,6 +24,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from m3c_md import M3C, M3CModel
+from m3c_md.exceptions import NotFittedWarning
 from m3c_md.matching import agreement
 from tests.conftest import Wells, hidden_markov_wells, quick
 

@@ -25,7 +25,7 @@ ESTIMATORS = {
     "TICAPCCAPlus": TICAPCCAPlus(2, n_microstates=4, random_state=0),
     "HiddenMarkov": HiddenMarkov(2, n_microstates=4, random_state=0),
 }
-# What deeptime's contract asks for and scikit-learn refuses. (Labels that are no floats are no conflict: a tag says so.)
+# What deeptime's contract asks for and scikit-learn refuses. (Labels in place of floats are none: a tag says so.)
 CONFLICTS = {"check_fit1d": "a series (n_frames,) is one column in deeptime, and scikit-learn wants an error"}
 
 
@@ -131,7 +131,7 @@ class TestWords:
             M3C(2).fetch_model()
         assert caught[0].filename == __file__
 
-    @pytest.mark.parametrize(("value", "word"), [(np.nan, "holds NaN"), (np.inf, "holds inf"), (-np.inf, "holds -inf")])
+    @pytest.mark.parametrize(("value", "word"), [(np.nan, "holds nan"), (np.inf, "holds inf"), (-np.inf, "holds -inf")])
     def test_numbers_that_are_none(self, value: float, word: str, frames: np.ndarray) -> None:
         x = frames.copy()
         x[7, 1] = value
@@ -164,5 +164,5 @@ class TestProgress:
         assert "M3C: 100%" in capsys.readouterr().err
 
     def test_anything_else_is_refused(self, frames: np.ndarray) -> None:
-        with pytest.raises(InputError, match="must be True, a progress bar class"):
+        with pytest.raises(InputError, match="must be a progress bar class such as tqdm.tqdm, True or None"):
             M3C(2, progress="yes").fit(frames)

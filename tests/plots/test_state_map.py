@@ -230,7 +230,7 @@ class TestWrongInput:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({}, "data has 4 columns, and a map has two; give coordinates="),
+            ({}, "data has 4 columns, a map has two, and no model here knows slow coordinates; give coordinates="),
             ({"embed": sines_and_cosines}, "give coordinates= as well"),
             ({"coordinates": np.zeros((7, 2))}, "coordinates have 7 frames, data 400"),
             ({"coordinates": np.zeros((400, 3))}, "coordinates have 3 columns"),
