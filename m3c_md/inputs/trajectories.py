@@ -84,7 +84,8 @@ def _numbers_of_objects(array: NDArray[Any], name: str) -> NDArray[Any]:
 def _no_numbers_message(data: Any, array: NDArray[Any], name: str) -> str:
     """Say what was given in place of numbers, and what to do about it."""
     if array.dtype.kind == "c":
-        return f"Complex data not supported: {name} has dtype {array.dtype}; convert it, e.g. to real and imaginary parts as columns"
+        remedy = "convert it, e.g. to real and imaginary parts as columns"
+        return f"Complex data not supported: {name} has dtype {array.dtype}; {remedy}"
     if hasattr(data, "toarray"):
         return f"{name} is sparse ({type(data).__name__}); give its method toarray() instead"
     if isinstance(data, os.PathLike):

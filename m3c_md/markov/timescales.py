@@ -124,6 +124,12 @@ class ImpliedTimescales(DeeptimeImpliedTimescales):  # type: ignore[misc]
             for process in range(self.max_n_processes)
         ]
 
+    def plot(self, **options: Any) -> Any:
+        """Draw the timescales in ``unit``, into a figure of their own; see `m3c_md.plots.plot_implied_timescales`."""
+        from m3c_md.plots.timescales import plot_implied_timescales
+
+        return plot_implied_timescales(self, **options)
+
     def to_frame(self) -> pd.DataFrame:
         """Return a table in ``unit``: lag time (index), timescales t2, t3, ... and the ends of their 95 % bands.
 

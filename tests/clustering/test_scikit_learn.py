@@ -164,5 +164,5 @@ class TestProgress:
         assert "M3C: 100%" in capsys.readouterr().err
 
     def test_anything_else_is_refused(self, frames: np.ndarray) -> None:
-        with pytest.raises(InputError, match="must be a progress bar class such as tqdm.tqdm, True or None"):
+        with pytest.raises(InputError, match=r"must be a progress bar class such as tqdm\.tqdm, True or None"):
             M3C(2, progress="yes").fit(frames)
