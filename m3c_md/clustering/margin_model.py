@@ -206,6 +206,11 @@ class MarginModel(PortableRule, StateModel):
         if self.chosen != 0:
             raise InputError(f"{what} was computed for the winner, not for row {self.chosen}; ask the fitted model")
 
+    @property
+    def n_directions(self) -> int:
+        """Number of directions along which the scores change, see `slow_coordinates`; none but for the winner."""
+        return int(self.sensitivity.shape[1]) if self.chosen == 0 else 0
+
     def slow_coordinates(self, data: Any, n: int = 2) -> Any:
         """Projections of frames on the ``n`` directions along which the states change most, (n_frames, n).
 

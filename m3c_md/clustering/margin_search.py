@@ -12,6 +12,7 @@ from deeptime.util.callbacks import ProgressCallback
 
 from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.clustering.checkpoint import CheckpointFolder, check_checkpoint
+from m3c_md.clustering.compilation import titled
 from m3c_md.clustering.given_metric import check_metric, checked_metric
 from m3c_md.clustering.given_starts import as_starts, state_arrays, window_labels
 from m3c_md.clustering.given_weights import check_weights, frame_weights, with_weights
@@ -224,7 +225,7 @@ class MarginEstimator(StateEstimator):
             metric = "standard"
         rng, folder = check_random_state(self.random_state), check_checkpoint(checkpoint, self.random_state)
         # One BLAS thread: sums then do not depend on how many there are. Parallel work is done by processes.
-        with ProgressCallback(check_progress(self.progress), type(self).__name__, 100) as bar, ONE_BLAS_THREAD:
+        with ProgressCallback(check_progress(self.progress), titled(type(self).__name__), 100) as bar, ONE_BLAS_THREAD:
             problem = self._problem(searched, settings, starts, metric, rng, by_frame)
             search = self._search(problem, bandwidths, starts, metric, rng, folder, bar)
             candidates, problem = search.run(), search.problem

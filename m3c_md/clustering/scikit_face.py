@@ -95,7 +95,7 @@ class ScikitFace:
             from sklearn.exceptions import NotFittedError
 
             raise NotFittedError(f"this {type(self).__name__} has no model yet; call fit first")
-        shape = getattr(data, "shape", ())
+        shape: Any = getattr(data, "shape", ())
         if hasattr(self, "n_features_in_") and len(shape) == 2 and shape[1] != self.n_features_in_:
             raise InputError(
                 f"X has {shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features as "

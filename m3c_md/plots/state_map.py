@@ -219,7 +219,7 @@ def _check_unit(angles: list[FloatArray], unit: str | None) -> None:
 def _slow_coordinates(named: Mapping[str, DrawableModel], data: Any) -> tuple[Any, tuple[str, str] | None]:
     """Slow coordinates of data that are no map themselves, by the first model that knows two; None where none does."""
     dataset = Dataset.of(data)
-    slow = [model for model in named.values() if getattr(model, "sensitivity", np.empty((0, 0))).shape[1] > 1]
+    slow = [model for model in named.values() if getattr(model, "n_directions", 0) > 1]
     if dataset.n_columns == 2 or not slow:
         return None, None
     return slow[0].slow_coordinates(dataset), ("slow coordinate 1", "slow coordinate 2")  # type: ignore[attr-defined]

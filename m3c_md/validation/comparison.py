@@ -36,7 +36,15 @@ from m3c_md.validation.contenders import Choices, Settings, Shape, build_methods
 from m3c_md.validation.kept_fits import KeptFits, fit_all
 from m3c_md.validation.measures import reference_timescales
 from m3c_md.validation.methods import Fit, Task
-from m3c_md.validation.splits import Split, check_disjoint, check_repeated, groups, hold_out, long_trajectories
+from m3c_md.validation.splits import (
+    Split,
+    check_disjoint,
+    check_repeated,
+    groups,
+    hold_out,
+    long_trajectories,
+    named_judges,
+)
 from m3c_md.validation.tables import (
     agreement_of_methods,
     table_of_methods,
@@ -139,7 +147,8 @@ class Comparison:
 
     @property
     def _title(self) -> str:
-        return f"{self.n_states} states at lag time {self.lagtime * self.dt:g} {self.unit}, on held-out trajectories:"
+        judges = named_judges(self.splits["held out"])
+        return f"{self.n_states} states at lag time {self.lagtime * self.dt:g} {self.unit}, on {judges}:"
 
     def lines(self) -> list[str]:
         """Title, verdict and table in lines of at most 100 characters."""

@@ -284,7 +284,7 @@ class TestUnits:
 
     def test_degrees_are_no_radians(self, torsions):
         angles, columns, model = torsions
-        with pytest.raises(InputError, match='no angle in radians .*say unit="degrees"'):
+        with pytest.raises(InputError, match=r'no angle in radians .*say unit="degrees"'):
             plot_ramachandran(model, columns, angles, unit="radians")
 
 
