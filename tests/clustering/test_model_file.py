@@ -984,8 +984,8 @@ class TestMutations:
 
 
 def test_a_folder_is_no_model_and_the_file_in_it_is_named(tmp_path):
-    with pytest.raises(ModelFileError, match=r"is a folder; give the file of the model in it, e.g. .*model\.m3c$"):
+    with pytest.raises(IsADirectoryError, match=r"is a folder; give the file of the model in it, e.g. .*model\.m3c$"):
         load_model(tmp_path)
     (tmp_path / "three.m3c").write_bytes(b"")
-    with pytest.raises(ModelFileError, match=r"is a folder; .*three\.m3c$"):
+    with pytest.raises(IsADirectoryError, match=r"is a folder; .*three\.m3c$"):
         load_model(tmp_path)

@@ -536,6 +536,10 @@ class TestShown:
         assert "t2 t3/micro" in text
         assert all(len(line) <= 100 for line in result.lines())
 
+    def test_halves_are_called_halves(self) -> None:
+        text = str(quick(TRAJS[0], methods="k-medoids", lagtimes=1))
+        assert text.splitlines()[0].endswith(", on the half of the trajectory that was not fitted:")
+
     def test_html_is_escaped(self) -> None:
         html = quick(TRAJS[:2], methods="k-medoids", unit="<b>&ps", lagtimes=1)._repr_html_()
         assert "<b>" not in html
