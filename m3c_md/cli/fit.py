@@ -102,7 +102,7 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
         console.say()
         for line in body:
             console.say(line)
-        console.say("\nwriting pictures and structures ...")
+        console.say(f"\nwriting pictures{' and structures' if with_structures else ''} ...")
         _write_pictures(folder, model, data, curves)
         if with_structures:
             write_structures(folder, model, data, options.structures)
