@@ -36,15 +36,7 @@ from m3c_md.validation.contenders import Choices, Settings, Shape, build_methods
 from m3c_md.validation.kept_fits import KeptFits, fit_all
 from m3c_md.validation.measures import reference_timescales
 from m3c_md.validation.methods import Fit, Task
-from m3c_md.validation.splits import (
-    Split,
-    check_disjoint,
-    check_repeated,
-    groups,
-    hold_out,
-    long_trajectories,
-    named_judges,
-)
+from m3c_md.validation.splits import Split, check_disjoint, check_repeated, groups, hold_out, long_trajectories
 from m3c_md.validation.tables import (
     agreement_of_methods,
     table_of_methods,
@@ -52,7 +44,7 @@ from m3c_md.validation.tables import (
     table_of_splits,
     terminal_lines,
 )
-from m3c_md.validation.verdict import differences_to_leader, verdict
+from m3c_md.validation.verdict import differences_to_leader, named_judges, verdict
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,18 +99,6 @@ def _halves(data: Dataset, lagtime: int) -> list[Split]:
     halves = data.cut([[middle]])
     first, second = halves.chosen([0]), halves.chosen([1])
     return [Split(first, {HALVES[1]: second}), Split(second, {HALVES[0]: first})]
-
-
-def named_judges(names: Iterable[str]) -> str:
-    """What a user calls the data that fits are judged on, from the names of the held-out parts.
-
-    Examples
-    --------
-    >>> named_judges(["first half", "second half"])
-    'the half of the trajectory that was not fitted'
-    """
-    halves = set(names) <= set(HALVES)
-    return "the half of the trajectory that was not fitted" if halves else "held-out trajectories"
 
 
 def inner_split(train: Dataset, lagtime: int) -> Split | None:
