@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from m3c_md.clustering.vampnet import VAMPNet
     from m3c_md.features.featurizer import DihedralFeaturizer
     from m3c_md.markov.kinetics import kinetics
+    from m3c_md.markov.paths import transition_paths
     from m3c_md.validation.comparison import compare
     from m3c_md.validation.scan import scan_states
 
@@ -43,6 +44,7 @@ __all__ = [
     "relevance_by_dihedral",
     "relevance_by_residue",
     "scan_states",
+    "transition_paths",
 ]
 
 _HOMES = {
@@ -62,6 +64,7 @@ _HOMES = {
     "relevance_by_dihedral": "m3c_md.clustering.relevance",
     "relevance_by_residue": "m3c_md.clustering.relevance",
     "scan_states": "m3c_md.validation.scan",
+    "transition_paths": "m3c_md.markov.paths",
 }
 
 

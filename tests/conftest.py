@@ -27,6 +27,7 @@ from m3c_md.exceptions import FewVisitsWarning
 SHORT_SERIES = {
     *(f"clustering/test_{name}.py" for name in ("checkpoint", "common_face", "deeptime_contract", "k_medoids")),
     *(f"clustering/test_{name}.py" for name in ("lumped", "m3c", "margin_model", "mmc", "model_file", "odd_input")),
+    "clustering/test_edited_rule.py",
     "clustering/test_pcca_plus.py",
     "optimize/test_loops_as_python.py",
     *(f"plots/test_{name}.py" for name in ("decomposition", "search", "state_map")),

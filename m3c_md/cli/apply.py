@@ -44,6 +44,8 @@ def run_transform(options: argparse.Namespace, console: Console) -> int:
     with OutputFolder(options.out, TRANSFORM_FILES, force=options.force) as folder:
         import numpy as np
 
+        from m3c_md.inputs.state_names import state_title
+
         model, data = load_like_fit(options)
         folder.protect(data.inputs)
         for line in data_lines(data):
@@ -53,7 +55,7 @@ def run_transform(options: argparse.Namespace, console: Console) -> int:
         populations = np.bincount(np.concatenate(dtrajs), minlength=model.n_states) / data.n_frames
         body = [f"model: {options.model}", "states (in brackets, of the frames of the fit):"]
         body += [
-            f"  state {state}: {share:6.1%} of the frames ({before:.1%})"
+            f"  {state_title(model.state_names, state)}: {share:6.1%} of the frames ({before:.1%})"
             for state, (share, before) in enumerate(zip(populations, model.populations, strict=True))
         ]
         for line in body:
@@ -66,6 +68,7 @@ def run_transform(options: argparse.Namespace, console: Console) -> int:
             "command": "transform",
             "n_frames": data.n_frames,
             "columns": data.settings.columns,
+            "states": model.state_names,
             "populations": populations,
             "populations_of_fit": model.populations,
             "warnings": console.warnings,

@@ -11,20 +11,25 @@ from m3c_md.cli.console import Console
 from m3c_md.cli.fit import brief_list
 from m3c_md.cli.markov import add_core_option
 from m3c_md.cli.output import OutputFolder, add_output_options
+from m3c_md.cli.paths import PATH_FILES, add_paths_option, path_ends, write_paths
 from m3c_md.cli.report import data_lines, report_text
 from m3c_md.cli.times import time_lines, time_step
 from m3c_md.cli.trajectories import add_file_options, add_time_options, positive_number, whole_number
 
-KINETICS_FILES = ("states.csv", "passages.csv", "states.md", "states.tex", "network.png", "report.txt")
+KINETICS_FILES = ("states.csv", "passages.csv", "states.md", "states.tex", "network.png", *PATH_FILES, "report.txt")
 
 EXAMPLES = """examples:
   m3c-md kinetics states/model.m3c run*.xtc --top protein.pdb --core --dt 2 --unit ps --out kinetics
   m3c-md kinetics states/model.m3c distances*.npy --lag 20 --temperature 300 --out kinetics
+  m3c-md kinetics states/model.m3c run*.xtc --top protein.pdb --core --paths coil helix --out paths
 
 The features are those of the fit; its features.json has to stand beside MODEL. DIR gets states.csv
 (populations, life times, free energies), passages.csv (mean first-passage times and rates), each with
 95 % intervals, the table of states for a paper as states.md and states.tex, network.png, report.txt.
-Choose a lag time at which timescales are level (see the report of m3c-md fit), or --core."""
+Choose a lag time at which timescales are level (see the report of m3c-md fit), or --core. With --paths
+also paths.csv, fluxes.csv and committors.csv (transition path theory), paths.png, transitions.csv (frames
+at the border of the two states) and structures/transition_FROM_to_TO.pdb (these frames, superposed).
+States have names if the model was renamed: load_model(...).rename({0: "helix"}).save(...) in Python."""
 
 
 def add_kinetics(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -39,6 +44,7 @@ def add_kinetics(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("model", type=Path, metavar="MODEL", help="model.m3c of an earlier fit")
     add_file_options(parser)
     add_core_option(parser)
+    add_paths_option(parser)
     add_time_options(parser)
     parser.add_argument(
         "--temperature", type=positive_number, metavar="T", help="in kelvin; then free energies are in kJ/mol, not kT"
@@ -57,6 +63,7 @@ def run_kinetics(options: argparse.Namespace, console: Console) -> int:
     dt, unit = time_step(options)
     began = time.perf_counter()
     with OutputFolder(options.out, KINETICS_FILES, force=options.force) as folder:
+        ends = path_ends(options)
         model, data = load_like_fit(options)
         folder.protect(data.inputs)
         for line in data_lines(data) + time_lines(options):
@@ -73,6 +80,10 @@ def run_kinetics(options: argparse.Namespace, console: Console) -> int:
         folder.text("states.md", summary.to_markdown() + "\n")
         folder.text("states.tex", summary.to_latex() + "\n")
         body = [f"model: {options.model}", *repr(summary).splitlines()[:1], *repr(result).splitlines()]
+        found = None
+        if ends is not None:
+            lines, found = write_paths(folder, model, data, ends, summary.margin, options)
+            body += lines
         for line in body:
             console.say(line)
         if not result.states["population"].isna().any():
@@ -93,6 +104,7 @@ def run_kinetics(options: argparse.Namespace, console: Console) -> int:
             "margin": summary.margin,
             "states": result.states.join(summary.table[["visits", "trajectory", "frame"]]).to_dict("records"),
             "passages": result.pairs.reset_index().to_dict("records"),
+            "paths": found,
             "warnings": console.warnings,
             "out": str(options.out),
             "written": folder.names(),

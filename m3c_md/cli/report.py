@@ -120,13 +120,16 @@ def state_pictures(models: Any, data: Trajectories) -> dict[str, Any]:
 
 def state_lines(model: StateModel) -> list[str]:
     """One line per state: its share of the training frames and how often it was entered."""
+    from m3c_md.inputs.state_names import state_title
+
     visits = model.visits
     assert visits is not None, "a fit counts them"
     several = visits["trajectories"].max() > 1
     lines = []
     for state, share, row in zip(visits.index, model.populations, visits.to_dict("records"), strict=True):
         by = f", in {row['trajectories']} trajectories" if several else ""
-        lines.append(f"  state {state}: {share:6.1%} of the frames, entered {row['entered']} times{by}")
+        title = state_title(model.state_names, state)
+        lines.append(f"  {title}: {share:6.1%} of the frames, entered {row['entered']} times{by}")
     return lines
 
 

@@ -61,6 +61,7 @@ def run_sample(options: argparse.Namespace, console: Console) -> int:
     from m3c_md.data.dynamics import DEFAULTS
     from m3c_md.data.sampling import Filling, read_weights, sample
     from m3c_md.exceptions import InputError
+    from m3c_md.inputs.state_names import state_title
 
     try:
         import openmm  # noqa: F401
@@ -85,7 +86,7 @@ def run_sample(options: argparse.Namespace, console: Console) -> int:
     console.say(f"{options.out}: {run}, biased along {variable.formula}.")
     console.say("Populations without the bias (standard errors over trajectories):")
     for state, (share, uncertain) in enumerate(zip(shares, errors, strict=True)):
-        console.say(f"  state {state}: {share:.4f} ± {uncertain:.4f}")
+        console.say(f"  {state_title(model.state_names, state)}: {share:.4f} ± {uncertain:.4f}")
     console.result(
         {
             "command": "sample",

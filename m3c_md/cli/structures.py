@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from m3c_md.clustering.margin_model import M3CModel
+    from m3c_md.clustering.state_model import StateModel
 
 # mdtraj writes B-factors of less than 100 only.
 LARGEST_B_FACTOR = 99.99
@@ -30,34 +31,67 @@ def write_structures(folder: OutputFolder, model: M3CModel, data: Trajectories, 
 
     A table beside them, and remarks in them, say which frames they are.
     """
+    from m3c_md.inputs.state_names import state_file
+
+    samples = model.sample(data.features, n_structures)
+    names = [f"structures/state_{state_file(model.state_names, state)}.pdb" for state in range(len(samples))]
+    _write_files(folder, model, data, dict(zip(names, samples, strict=True)), "structures/frames.csv")
+
+
+def write_transition(folder: OutputFolder, model: StateModel, data: Trajectories, ends: list[int], chosen: Any) -> None:
+    """Write frames between two states with all atoms of the files, moved on top of the first of them."""
+    from m3c_md.inputs.state_names import state_file
+
+    names = "_to_".join(state_file(model.state_names, state) for state in ends)
+    _write_files(folder, model, data, {f"structures/transition_{names}.pdb": chosen})
+
+
+def _write_files(
+    folder: OutputFolder, model: Any, data: Trajectories, files: dict[str, Any], table: str | None = None
+) -> None:
+    """Write one PDB file of superposed models for each list of (trajectory, frame) indices, and a table of them all."""
     import mdtraj as md
     import pandas as pd
 
-    from m3c_md.clustering.relevance import relevance_by_residue
     from m3c_md.features.files import plain_path, read_topology
 
     topology = read_topology(data.top, data.files)
-    shares = relevance_by_residue(model.relevance, data.settings.columns)
-    factors = b_factors(topology, shares, data.settings.residues)
-    samples = model.sample(data.features, n_structures)
+    shares = _relevance(model, data)
+    factors = None if shares is None else b_factors(topology, shares, data.settings.residues)
     fitted, reference, rows = superposed_atoms(topology, data.settings.residues), None, []
-    with silent_standard_output(), progress_bar(total=sum(map(len, samples)), desc="structures") as bar:
-        for state, chosen in enumerate(samples):
+    with silent_standard_output(), progress_bar(total=sum(map(len, files.values())), desc="structures") as bar:
+        for target, chosen in files.items():
             frames = []
             for number, (trajectory, frame) in enumerate(chosen.tolist(), 1):
                 place = frame * data.stride
                 with plain_path(data.files[trajectory]) as name:
                     frames.append(md.load_frame(name, place, top=topology))
-                rows.append((state, number, str(data.files[trajectory]), place))
+                rows.append((Path(target).name, number, str(data.files[trajectory]), place))
                 bar.update()
+            if not frames:
+                continue
             joined = superposed(md.join(frames, check_topology=False), reference, fitted)
             reference = joined[0] if reference is None else reference
-            notes = [b_factor_note(shares), _superposition_note(len(fitted)), *map(_frame_note, rows[-len(frames) :])]
-            with folder.writing(f"structures/state_{state}.pdb") as path:
+            notes = [] if shares is None else [b_factor_note(shares)]
+            notes += [_superposition_note(len(fitted)), *map(_frame_note, rows[-len(frames) :])]
+            with folder.writing(target) as path:
                 joined.save_pdb(str(path), bfactors=factors)
                 _add_remarks(path, notes)
-    table = pd.DataFrame(rows, columns=["state", "model", "file", "frame"])
-    folder.table("structures/frames.csv", table.set_index("state"))
+    if table is not None:
+        columns = ["structure", "model", "file", "frame"]
+        folder.table(table, pd.DataFrame(rows, columns=columns).set_index("structure"))
+
+
+def _relevance(model: Any, data: Trajectories) -> pd.Series | None:
+    """Relevance by residue; None for models that have none, or not of the states as they are now."""
+    from m3c_md.clustering.relevance import relevance_by_residue
+    from m3c_md.exceptions import InputError
+
+    try:
+        relevance = model.relevance
+    except (AttributeError, InputError):
+        return None
+    return relevance_by_residue(relevance, data.settings.columns)
 
 
 def superposed_atoms(topology: md.Topology, residues: Any = None) -> list[int]:
@@ -119,10 +153,10 @@ def b_factor_note(shares: pd.Series) -> str:
 
 
 def _superposition_note(n_atoms: int) -> str:
-    return f"Models are superposed on {n_atoms} atoms, those of other states on state 0; deepest inside first."
+    return f"Models are superposed on {n_atoms} atoms, and the files of all states on each other."
 
 
-def _frame_note(row: tuple[int, int, str, int]) -> str:
+def _frame_note(row: tuple[str, int, str, int]) -> str:
     _, number, name, place = row
     return f"MODEL {number}: frame {place} (from 0) of {Path(name).name}"
 

@@ -37,6 +37,7 @@ def contents_of(candidates: Sequence[Candidate], *, labels: bool = False) -> Con
         "error": np.array([candidate.support.error for candidate in candidates]),
         "n_parts": np.array([candidate.support.n_parts for candidate in candidates]),
         "without": _side_by_side([candidate.support.without for candidate in candidates]),
+        "expected": np.array([candidate.support.expected for candidate in candidates]),
         # Not a number where it is that of the settings.
         "least_share": np.array([candidate.least_share for candidate in candidates], dtype=np.float64),
         "held": np.array([candidate.held for candidate in candidates]),
@@ -118,5 +119,6 @@ def _details_of(contents: Contents, n: int) -> tuple[list[Support], list[float |
     error, n_parts = contents.array("error", n, finite=False), contents.indices("n_parts", n, below=2**53)
     share, held = contents.array("least_share", n, finite=False), contents.array("held", n, kind="b")
     without = [tuple(row[~np.isnan(row)].tolist()) for row in contents.array("without", n, None, finite=False)]
-    support = [Support(float(error[i]), int(n_parts[i]), without[i]) for i in range(n)]
+    expected = contents.array("expected", n, finite=False)
+    support = [Support(float(error[i]), int(n_parts[i]), without[i], float(expected[i])) for i in range(n)]
     return support, [None if np.isnan(x) else float(x) for x in share], [bool(x) for x in held]

@@ -15,8 +15,9 @@ from deeptime.markov.msm import MarkovStateModel
 from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.clustering.centers import ordered_states
 from m3c_md.clustering.hidden_markov_model import HiddenMarkovModel
-from m3c_md.clustering.kinetic_map import MappedModel, MapsSlowCoordinates, check_tica_lagtime, quietly_fitted
+from m3c_md.clustering.kinetic_map import MappedModel, MapsSlowCoordinates, check_tica_lagtime
 from m3c_md.clustering.pcca_plus import FOREIGN, PCCAPlus, PCCAPlusModel
+from m3c_md.clustering.state_estimator import quietly_fitted
 from m3c_md.clustering.training_data import LaggedPair, Note, rare_state_notes, training_set
 from m3c_md.clustering.visits import visits_of
 from m3c_md.exceptions import (

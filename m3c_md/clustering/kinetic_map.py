@@ -15,8 +15,8 @@ from m3c_md.clustering.hidden_markov_model import HiddenMarkovModel
 from m3c_md.clustering.pcca_plus import FOREIGN, PCCAPlusModel
 from m3c_md.clustering.state_estimator import StateEstimator
 from m3c_md.clustering.state_model import StateModel
-from m3c_md.clustering.training_data import LaggedPair, Note
-from m3c_md.exceptions import FewVisitsWarning, M3CWarning, ModelFileError, SolverError
+from m3c_md.clustering.training_data import LaggedPair
+from m3c_md.exceptions import ModelFileError, SolverError
 from m3c_md.inputs.dataset import Dataset
 from m3c_md.inputs.lengths import check_longest
 from m3c_md.inputs.settings import check_integer
@@ -186,20 +186,6 @@ class MapsSlowCoordinates(StateEstimator):
         if lagtime not in maps:
             maps[lagtime] = kinetic_map(given, lagtime)
         return maps[lagtime].slowest(n_components)
-
-
-def quietly_fitted(estimator: StateEstimator, data: Any) -> tuple[StateModel, list[Note]]:
-    """Model of an estimator, and what it warned of except of few visits, which whoever keeps the model will count."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model: StateModel = estimator.fit_fetch(data)
-    notes: list[Note] = []
-    for warning in caught:
-        if not issubclass(warning.category, M3CWarning):
-            warnings.warn(warning.message, warning.category, stacklevel=2)
-        elif not issubclass(warning.category, FewVisitsWarning):
-            notes.append((str(warning.message), warning.category))
-    return model, notes
 
 
 def check_tica_lagtime(tica_lagtime: Any, lagtime: int) -> int:

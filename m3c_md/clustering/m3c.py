@@ -248,3 +248,7 @@ class M3C(MarginEstimator):
             lagtime=int(self.lagtime),
             effective_sample=problem.effective_sample,
         )
+
+
+# M3CModel.split fits one within a state.
+M3CModel._estimator = M3C

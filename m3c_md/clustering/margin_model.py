@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from m3c_md.arrays import FloatArray
 from m3c_md.clustering.archive import LARGEST, Contents
 from m3c_md.clustering.candidate_file import candidates_of, contents_of
+from m3c_md.clustering.edited_rule import EditedRule
 from m3c_md.clustering.portable_rule import PortableRule
-from m3c_md.clustering.state_model import StateModel, falling
+from m3c_md.clustering.state_model import falling
 from m3c_md.exceptions import InputError, ModelFileError
 from m3c_md.inputs.settings import check_integer
 from m3c_md.optimize.blocks import Rule
 from m3c_md.optimize.feature_map import FourierMap
 from m3c_md.optimize.metric import Metric
-from m3c_md.optimize.quick_states import quick_states
 from m3c_md.optimize.window_loss import project_to_simplex
 from m3c_md.search.fate import FateKind
 from m3c_md.search.selection import Candidate
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 MOST_PERIODS = 1e10
 
 
-class MarginModel(PortableRule, StateModel):
+class MarginModel(PortableRule, EditedRule):
     """States as a decision rule: state = argmax_k (w_k · φ(x) + b_k), ordered by falling population.
 
     Parameters
@@ -51,6 +50,9 @@ class MarginModel(PortableRule, StateModel):
     chosen : int
         Which record is the rule of this model.
     """
+
+    # Estimator that fits models of this class; it sets itself here, since it knows the model and not the other way.
+    _estimator: ClassVar[Callable[..., Any]]
 
     def __init__(
         self,
@@ -130,20 +132,12 @@ class MarginModel(PortableRule, StateModel):
 
     def _farthest(self) -> FloatArray:
         # Beyond it the angles whose cosines are taken lose their digits, and rounding would choose the state.
-        fastest = np.abs(self.feature_map.frequencies).max(axis=1)
-        reach = MOST_PERIODS / np.maximum(fastest, 1.0 / LARGEST)  # a metric may leave columns out
-        return np.asarray(np.minimum(super()._farthest(), np.abs(self.feature_map.center) + reach))
-
-    def _scores(self, frames: FloatArray) -> FloatArray:
-        return self.rule.scores(self.feature_map(frames)).T
-
-    def _states(self, frames: FloatArray) -> NDArray[np.intp]:
-        """States by single precision, several times as fast, and by double precision where rounding could decide."""
-        states, sure = quick_states(self.feature_map, self.rule, frames)
-        close = np.flatnonzero(~sure)
-        if len(close):
-            states[close] = self._scores(frames[close]).argmax(axis=1)
-        return states
+        farthest = super()._farthest()
+        for one in self._feature_maps():
+            fastest = np.abs(one.frequencies).max(axis=1)
+            reach = MOST_PERIODS / np.maximum(fastest, 1.0 / LARGEST)  # a metric may leave columns out
+            farthest = np.minimum(farthest, np.abs(one.center) + reach)
+        return farthest
 
     def memberships(self, data: Any) -> Any:
         """Soft assignment, (n_frames, n_states); rows are not negative and sum to 1.
@@ -202,14 +196,15 @@ class MarginModel(PortableRule, StateModel):
         return pd.Series(self.shares, index=names, name="relevance")
 
     def _check_winner(self, what: str) -> None:
-        """Refuse what was computed for the winner of the search alone."""
+        """Refuse what was computed for the winner of the search alone, or for states that are merged now."""
         if self.chosen != 0:
             raise InputError(f"{what} was computed for the winner, not for row {self.chosen}; ask the fitted model")
+        self._check_described(what)
 
     @property
     def n_directions(self) -> int:
-        """Number of directions along which the scores change, see `slow_coordinates`; none but for the winner."""
-        return int(self.sensitivity.shape[1]) if self.chosen == 0 else 0
+        """Number of directions along which the scores change, see `slow_coordinates`; none where these are unknown."""
+        return int(self.sensitivity.shape[1]) if self.chosen == 0 and self._described else 0
 
     def slow_coordinates(self, data: Any, n: int = 2) -> Any:
         """Projections of frames on the ``n`` directions along which the states change most, (n_frames, n).
@@ -237,9 +232,10 @@ class MarginModel(PortableRule, StateModel):
             arrays[f"frequencies_{number}"] = self.maps[name].frequencies
             matrix = self.metrics[name].matrix
             arrays[f"{'factors' if matrix.ndim == 1 else 'matrix'}_{number}"] = matrix
-        dihedrals = self._dihedral_contents()
-        arrays = {**arrays, **kept.arrays, **self._visit_arrays(), **dihedrals.arrays}
-        settings = {"chosen": self.chosen, "metrics": names, **self._texts(), **kept.settings, **dihedrals.settings}
+        arrays |= {**kept.arrays, **self._visit_arrays()}
+        settings = {"chosen": self.chosen, "metrics": names, **self._texts(), **kept.settings}
+        for more in (self._dihedral_contents(), self._edit_contents()):
+            settings, arrays = {**settings, **more.settings}, {**arrays, **more.arrays}
         return Contents(settings, arrays)
 
     @classmethod
@@ -265,6 +261,7 @@ class MarginModel(PortableRule, StateModel):
             **cls._options(contents),
         )
         model._with_dihedrals(contents)
+        model._with_stored_edits(contents)
         return model._with_texts(contents)
 
     @classmethod
@@ -275,6 +272,11 @@ class MarginModel(PortableRule, StateModel):
 
     def _shown(self) -> list[str]:
         return [f"bandwidth={self.bandwidth:.3g}", f"objective={self.objective:.4g}", f"gap={self.gap:.1e}"]
+
+    def _estimator_within(self, n: int, random_state: Any, settings: dict[str, Any]) -> Any:
+        estimator = self._estimator(n, random_state=random_state, **settings)
+        estimator._checked_settings()
+        return estimator
 
 
 class M3CModel(MarginModel):
@@ -304,6 +306,10 @@ class M3CModel(MarginModel):
     def get_params(self, deep: bool = False) -> dict[str, Any]:
         """Return the few numbers that say which model this is; its arrays and records are attributes."""
         return {**super().get_params(deep), "lagtime": self.lagtime}
+
+    def _estimator_within(self, n: int, random_state: Any, settings: dict[str, Any]) -> Any:
+        # Within a state there is no relaxed distribution to weight towards that the data would not have.
+        return super()._estimator_within(n, random_state, {"lagtime": self.lagtime, "reweight": False, **settings})
 
     def _with(self, chosen: int) -> Self:
         options: dict[str, Any] = {"lagtime": self.lagtime, "effective_sample": self.effective_sample}

@@ -114,3 +114,7 @@ scale, random_state, n_jobs, progress
 
     def _model_of(self, problem: SearchProblem, candidates: list[Candidate]) -> MMCModel:
         return MMCModel(problem.metrics, problem.maps, candidates, **sensitivity_of(problem, candidates[0]))
+
+
+# MMCModel.split fits one within a state.
+MMCModel._estimator = MMC

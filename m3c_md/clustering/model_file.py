@@ -8,7 +8,9 @@ from m3c_md.clustering.archive import check_kind, read_contents
 from m3c_md.clustering.hidden_markov_model import HiddenMarkovModel
 from m3c_md.clustering.k_medoids import KMedoidsModel
 from m3c_md.clustering.kinetic_map import MappedModel
+from m3c_md.clustering.m3c import M3C
 from m3c_md.clustering.margin_model import M3CModel, MMCModel
+from m3c_md.clustering.mmc import MMC
 from m3c_md.clustering.pcca_plus import PCCAPlusModel
 from m3c_md.clustering.state_model import StateModel
 from m3c_md.clustering.vampnet import VAMPNetModel
@@ -17,6 +19,8 @@ from m3c_md.exceptions import ModelFileError
 
 # As ``m3c-md fit`` calls it.
 MODEL = "model.m3c"
+# Models that are read can be split, by an estimator that has to be there.
+ESTIMATORS = (M3C, MMC)
 MODELS: dict[str, type[StateModel]] = {
     model.__name__: model
     for model in (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from m3c_md.clustering.archive import Contents
+from m3c_md.clustering.edits import Edit, Split, origins
 from m3c_md.exceptions import InputError, ModelFileError
 from m3c_md.export.columns import check_labels, columns_of_frames, dihedral_columns_of
 from m3c_md.export.openmm_force import Form, openmm_force
@@ -15,7 +16,8 @@ from m3c_md.export.plumed import Syntax, plumed_input
 from m3c_md.export.torch_module import Inputs, torch_module
 from m3c_md.export.variable import CollectiveVariable, Kind, check_states, collective_variable
 from m3c_md.inputs.dihedral_columns import DihedralColumns
-from m3c_md.inputs.settings import check_choice
+from m3c_md.inputs.settings import as_list, check_choice
+from m3c_md.inputs.state_names import state_number
 from m3c_md.inputs.trajectories import as_trajectory
 from m3c_md.optimize.blocks import Rule
 from m3c_md.optimize.feature_map import FourierMap
@@ -36,12 +38,27 @@ class PortableRule:
 
     feature_map: FourierMap
     rule: Rule
+    edits: tuple[Edit, ...]
+    state_names: list[str]
     columns: list[str] | None
     dihedral_columns: DihedralColumns | None = None
 
     def collective_variable(self, states: Any = None, kind: Kind = "difference") -> CollectiveVariable:
         """Fold the rule into the function of columns that all exports write down, see `to_plumed`."""
-        return collective_variable(self.feature_map, self.rule, check_states(states, len(self.rule.bias), kind), kind)
+        named = states
+        if states is not None and not isinstance(states, str):
+            named = [state_number(self.state_names, x) if isinstance(x, str) else x for x in as_list("states", states)]
+        chosen = check_states(named, len(self.state_names), kind)
+        found = [origins(len(self.rule.bias), self.edits)[state] for state in chosen]
+        if None in found or len({origin.rule for origin in found if origin is not None}) > 1:
+            raise InputError(
+                f"states={chosen}: a part of a state that was split has a score with kinks against other states, which "
+                "cannot pull; name parts of one split, or ask the model before the split"
+            )
+        known = [origin for origin in found if origin is not None]
+        edit = self.edits[known[0].rule] if known[0].rule >= 0 else None
+        feature_map, rule = (edit.feature_map, edit.rule) if isinstance(edit, Split) else (self.feature_map, self.rule)
+        return collective_variable(feature_map, rule, chosen, kind, [origin.rows for origin in known])
 
     def to_plumed(
         self,
@@ -60,8 +77,10 @@ class PortableRule:
             What the columns are made of: the featuriser of the fit, what its ``dihedral_columns(top)`` returns, or for
             columns of your own the labels under which PLUMED has them, one for each. Not needed if
             ``fit(..., featurizer=)`` was told.
-        states : sequence of int
-            Two states i and j (more for "membership"); may be left out where there are only two.
+        states : sequence of int or str
+            Two states i and j (more for "membership"), by number or name; may be left out where there are only two.
+            Of a merged state the smooth maximum log(Σ exp(2 f)) / 2 of its scores is taken; parts of a split can be
+            compared with each other, but not with other states.
         kind : "difference" or "membership"
             f_i - f_j, scores as in `decision_function`: zero at the border, without bounds far away; or the share
             1 / (1 + Σ_j exp(-2 (f_i - f_j))), from 0 to 1. Both are smooth; labels are not, and cannot pull.
@@ -100,7 +119,7 @@ class PortableRule:
                 raise InputError(
                     f"trajectory has {reference.shape[1]} columns, but the model was fitted to {variable.n_columns}"
                 )
-        return plumed_input(variable, columns, syntax, reference)
+        return plumed_input(variable, columns, syntax, reference, self.state_names)
 
     def to_openmm(
         self, featurizer: Any = None, states: Any = None, kind: Kind = "difference", *, form: Form = "auto"

@@ -13,7 +13,7 @@ from m3c_md.clustering.scikit_face import ScikitFace, labels_in_memory
 from m3c_md.clustering.state_model import StateModel
 from m3c_md.clustering.training_data import LaggedPair, Note
 from m3c_md.clustering.visits import VisitCounts, few_visits_notes
-from m3c_md.exceptions import NotFittedWarning
+from m3c_md.exceptions import FewVisitsWarning, M3CWarning, NotFittedWarning
 from m3c_md.inputs.dataset import Dataset
 
 # Packages through which a user's call of fit may come.
@@ -58,6 +58,20 @@ class StateEstimator(ScikitFace, EstimatorTransformer):  # type: ignore[misc]
         defaults = {name: p.default for name, p in signature(type(self)).parameters.items()}
         shown = (f"{k}={v!r}" for k, v in self.get_params().items() if k == "n_states" or v is not defaults[k])
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def quietly_fitted(estimator: StateEstimator, data: Any) -> tuple[StateModel, list[Note]]:
+    """Model of an estimator, and what it warned of except of few visits, which whoever keeps the model will count."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model: StateModel = estimator.fit_fetch(data)
+    notes: list[Note] = []
+    for warning in caught:
+        if not issubclass(warning.category, M3CWarning):
+            warnings.warn(warning.message, warning.category, stacklevel=2)
+        elif not issubclass(warning.category, FewVisitsWarning):
+            notes.append((str(warning.message), warning.category))
+    return model, notes
 
 
 def callers() -> int:

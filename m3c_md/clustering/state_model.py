@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from deeptime.base import Model, Transformer
@@ -19,11 +19,14 @@ from m3c_md.clustering.lumped import (
     n_microstates,
     states_of_microstates,
 )
+from m3c_md.clustering.named_states import NamedStates
+from m3c_md.clustering.sampled_states import SampledStates
 from m3c_md.clustering.scikit_face import ScikitModel
 from m3c_md.clustering.visits import VisitCounts, stored_visits
 from m3c_md.exceptions import InputError
 from m3c_md.inputs.dataset import Dataset
-from m3c_md.inputs.settings import check_choice, check_integer, check_random_state, check_range
+from m3c_md.inputs.settings import check_integer, check_range
+from m3c_md.inputs.state_names import default_names, with_names
 from m3c_md.inputs.trajectories import as_trajectory, check_names
 
 if TYPE_CHECKING:
@@ -38,13 +41,13 @@ if TYPE_CHECKING:
 LARGEST_COORDINATE = 1e100
 
 
-class StateModel(ScikitModel, Model, Transformer):  # type: ignore[misc]
+class StateModel(ScikitModel, NamedStates, SampledStates, Model, Transformer):  # type: ignore[misc]
     """States as a rule on continuous coordinates: the state of a frame is the one with the largest score.
 
     Attributes
     ----------
     populations : (n_states,) array
-        Share of the training frames in each state, in falling order.
+        Share of the training frames in each state, in falling order after a fit.
     warnings : list of str
         What was said during the fit.
     columns : list of str or None
@@ -57,6 +60,7 @@ class StateModel(ScikitModel, Model, Transformer):  # type: ignore[misc]
         self.n_columns = n_columns
         self.warnings: list[str] = []
         self.columns: list[str] | None = None
+        self.state_names = default_names(len(populations))
         self._visits: VisitCounts | None = None
 
     @property
@@ -70,7 +74,7 @@ class StateModel(ScikitModel, Model, Transformer):  # type: ignore[misc]
         those from X to Y, and the rest is missing. None if it was not counted: for alternatives, and for models saved
         by a version that did not count.
         """
-        return None if self._visits is None else self._visits.table()
+        return None if self._visits is None else with_names(self._visits.table(), self.state_names)
 
     @property
     def n_states(self) -> int:
@@ -124,47 +128,6 @@ class StateModel(ScikitModel, Model, Transformer):  # type: ignore[misc]
     def margin(self, data: Any) -> Any:
         """Lead of the largest score over the second largest, (n_frames,): small at a boundary."""
         return self._each(data, self._leads)
-
-    def sample(
-        self, data: Any, n: int, *, by: Literal["margin", "random"] = "margin", random_state: Any = None
-    ) -> list[NDArray[np.intp]]:
-        """Representative frames of every state.
-
-        Parameters
-        ----------
-        data : array or list of arrays
-            Trajectories to choose from.
-        n : int
-            Frames per state; fewer if a state has fewer.
-        by : "margin" or "random"
-            The frames deepest inside a state, deepest first, or frames drawn at random without repetition.
-        random_state : None, int or numpy.random.Generator
-            For ``by="random"``.
-
-        Returns
-        -------
-        list of (m, 2) arrays
-            For every state (trajectory, frame) indices, as deeptime's sampling functions return them.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from m3c_md import M3C
-        >>> x = np.repeat([-1.0, 1.0] * 20, 25)[:, None] + 0.1 * np.random.default_rng(0).normal(size=(1000, 1))
-        >>> [s.shape for s in M3C(2, random_state=0).fit_fetch(x).sample(x, 3)]
-        [(3, 2), (3, 2)]
-        """
-        check_integer("n", n, 1)
-        check_choice("by", by, ("margin", "random"))
-        check_random_state(random_state)
-        dataset = self._dataset(data)
-        states = np.concatenate(self._of_trajectories(dataset, self._labels))
-        where = np.concatenate([np.column_stack([np.full(n, i), np.arange(n)]) for i, n in enumerate(dataset.lengths)])
-        if by == "margin":
-            order = np.argsort(-np.concatenate(self._of_trajectories(dataset, self._leads)), kind="stable")
-        else:
-            order = check_random_state(random_state).permutation(len(states))
-        return [where[order[states[order] == state][:n]] for state in range(self.n_states)]
 
     def core(self, data: Any, margin: float | None = None, min_dwell: int = 1) -> CoredTrajectories:
         """States by coring: a frame keeps its last state until it is ``margin`` deep inside another one.
@@ -261,7 +224,7 @@ class StateModel(ScikitModel, Model, Transformer):  # type: ignore[misc]
         core : bool
             Whether states are those of `core`, whose life times do not suffer from recrossings at borders.
         names : sequence of str, optional
-            What the states are called.
+            What the states are called; by default as in the model, see `rename`.
         **options
             Of `m3c_md.kinetics`: ``dt``, ``unit``, ``temperature``, ``confidence``, ``n_samples``, ``random_state``.
 
@@ -289,7 +252,7 @@ class StateModel(ScikitModel, Model, Transformer):  # type: ignore[misc]
 
     def _texts(self) -> dict[str, Any]:
         """Settings that files of all models have."""
-        texts: dict[str, Any] = {"warnings": self.warnings}
+        texts: dict[str, Any] = {"warnings": self.warnings, **self._name_settings()}
         if self.columns is not None:
             texts["columns"] = self.columns
         if self._visits is not None:
@@ -303,6 +266,7 @@ class StateModel(ScikitModel, Model, Transformer):  # type: ignore[misc]
     def _with_texts(self, contents: Contents) -> Self:
         """Take what files of all models have."""
         self._visits = stored_visits(contents, self.n_states)
+        self._with_stored_names(contents)
         self.warnings.extend(contents.texts("warnings"))
         if "columns" in contents.settings:
             self.columns = contents.texts("columns", self.n_columns)
@@ -362,8 +326,9 @@ class StateModel(ScikitModel, Model, Transformer):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         shares = ", ".join(f"{p:.3g}" for p in self.populations)
+        named = f", names={self.state_names}" if self._name_settings() else ""
         more = "".join(f", {text}" for text in self._shown())
-        return f"{type(self).__name__}(n_states={self.n_states}, populations=[{shares}]{more})"
+        return f"{type(self).__name__}(n_states={self.n_states}, populations=[{shares}]{named}{more})"
 
     def _shown(self) -> list[str]:
         """What else the repr shows."""

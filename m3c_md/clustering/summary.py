@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from m3c_md.clustering.visits import visits_of
-from m3c_md.exceptions import InputError
 from m3c_md.inputs.settings import check_flag
+from m3c_md.inputs.state_names import names_or_none
 from m3c_md.markov.kinetics import Kinetics, compact, kinetics
 
 if TYPE_CHECKING:
@@ -87,23 +87,13 @@ def summarize(
     model: StateModel, data: Any, lagtime: int, *, core: bool, names: Sequence[str] | None, **options: Any
 ) -> StateSummary:
     """Summary of a model's states in some trajectories, see `StateModel.summary`."""
-    called = _checked_names(names, model.n_states)
+    called = names_or_none(model.state_names if names is None else names, model.n_states)
     cored = model.core(data, None if check_flag("core", core) else 0.0)
     dtrajs = cored.dtrajs if isinstance(cored.dtrajs, list) else [cored.dtrajs]
-    result = kinetics(dtrajs, lagtime, n_states=model.n_states, **options)
+    result = kinetics(dtrajs, lagtime, n_states=model.n_states, names=called, **options)
     deepest = model.sample(data, 1)
-    table = result.states[[c for c in result.states if str(c).startswith(("population", "life time"))]].copy()
-    if called is not None:
-        table.insert(0, "name", called)
+    table = result.states[[c for c in result.states if str(c).startswith(("name", "population", "life time"))]].copy()
     table["visits"] = visits_of(dtrajs, model.n_states).table()["visits"].to_numpy(dtype=int)
     for column, key in enumerate(("trajectory", "frame")):
         table[key] = [int(found[0, column]) if len(found) else -1 for found in deepest]
     return StateSummary(table, result, cored.margin)
-
-
-def _checked_names(names: Any, n_states: int) -> list[str] | None:
-    if names is None:
-        return None
-    if isinstance(names, str) or not all(isinstance(name, str) and name for name in names) or len(names) != n_states:
-        raise InputError(f"names={names!r:.60} must be {n_states} words, one for every state in their order")
-    return list(names)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from m3c_md.clustering.kinetic_map import MappedModel, MapsSlowCoordinates, check_tica_lagtime, quietly_fitted
+from m3c_md.clustering.kinetic_map import MappedModel, MapsSlowCoordinates, check_tica_lagtime
 from m3c_md.clustering.pcca_plus import PCCAPlus
+from m3c_md.clustering.state_estimator import quietly_fitted
 from m3c_md.clustering.training_data import LaggedPair, training_set
 from m3c_md.inputs.settings import check_integer, check_random_state
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import InputError
 from m3c_md.export.torsions import sines_and_cosines, torsions
-from m3c_md.export.variable import STEEPNESS, CollectiveVariable
+from m3c_md.export.variable import CollectiveVariable
 from m3c_md.inputs.dihedral_columns import DihedralColumns
 
 if TYPE_CHECKING:
@@ -171,6 +171,4 @@ def _sum_of(forces: Sequence[openmm.Force]) -> openmm.CustomCVForce:
 def _value(variable: CollectiveVariable) -> str:
     """Expression of the variable in the sums of cosines, d0, d1, ..."""
     shifted = [f"(d{k}+({c!r}))" for k, c in enumerate(variable.offsets.tolist())]
-    if variable.kind == "difference":
-        return shifted[0]
-    return f"1/(1+{'+'.join(f'exp(-{STEEPNESS!r}*{difference})' for difference in shifted)})"
+    return variable.expression(shifted)

@@ -8,8 +8,9 @@ from typing import Literal
 import numpy as np
 
 from m3c_md.arrays import FloatArray
-from m3c_md.export.variable import STEEPNESS, CollectiveVariable
+from m3c_md.export.variable import CollectiveVariable
 from m3c_md.inputs.dihedral_columns import DihedralColumns
+from m3c_md.inputs.state_names import state_title
 
 Syntax = Literal["vectors", "classic"]
 # Frames whose values are written down, at most.
@@ -21,6 +22,7 @@ def plumed_input(
     columns: DihedralColumns | Sequence[str],
     syntax: Syntax,
     reference: FloatArray | None = None,
+    names: Sequence[str] | None = None,
 ) -> str:
     """Text of a PLUMED input that computes and prints a collective variable.
 
@@ -33,6 +35,8 @@ def plumed_input(
         A few actions on vectors (PLUMED 2.10 and later), or two for each cosine (all versions).
     reference : (n_frames, n_columns) array, optional
         Columns of frames for which values are written down.
+    names : sequence of str, optional
+        What the states are called.
 
     Examples
     --------
@@ -46,7 +50,7 @@ def plumed_input(
     in_vectors = syntax == "vectors" and len(_angles_or_labels(columns)) > 1 and variable.n_terms > 1
     actions = _vector_actions(variable, columns, name) if in_vectors else _classic_actions(variable, columns, name)
     lines = [
-        *_preamble(variable, columns, in_vectors),
+        *_preamble(variable, columns, in_vectors, names),
         *_reference_lines(variable, name, reference),
         "",
         *actions,
@@ -62,17 +66,24 @@ def variable_name(variable: CollectiveVariable) -> str:
     return "_".join([kind, *map(str, variable.states)])
 
 
-def _preamble(variable: CollectiveVariable, columns: DihedralColumns | Sequence[str], in_vectors: bool) -> list[str]:
+def _preamble(
+    variable: CollectiveVariable,
+    columns: DihedralColumns | Sequence[str],
+    in_vectors: bool,
+    names: Sequence[str] | None,
+) -> list[str]:
     import m3c_md
 
-    first, others = variable.states[0], ", ".join(map(str, variable.states[1:]))
+    first, *rest = (state_title(names, state) for state in variable.states)
+    others = ", ".join(rest)
     if variable.kind == "difference":
-        meaning = f"score of state {first} less that of state {others}: 0 at the border, 1 or more well inside {first}"
+        meaning = f"score of {first} less that of {others}: 0 at the border, 1 or more well inside {first}"
     else:
-        meaning = f"share of state {first} against {others}: 0.5 at a border, towards 1 inside {first}"
+        meaning = f"share of {first} against {others}: 0.5 at a border, towards 1 inside {first}"
     lines = [
         f"# {variable_name(variable)} = {variable.formula}, by m3c_md {m3c_md.__version__}",
         f"# ({meaning}).",
+        *(["# Of merged states f is the smooth maximum log(sum exp(2 f)) / 2 of the scores."] * variable.has_merged),
         "# It has no unit. Angles are in radians; the unit of length does not matter to them.",
         f"# Needs PLUMED {'2.10 or later (older ones read syntax=classic)' if in_vectors else '2.5 or later'}.",
         "# Add a bias that has it as ARG, and a larger STRIDE in the last line.",
@@ -154,18 +165,15 @@ def _classic_actions(
 
 def _result(variable: CollectiveVariable, name: str) -> str:
     """Action that makes the variable of the sums of cosines."""
-    variables = [f"d{k}" for k in variable.states[1:]]
+    variables = [f"d{label}" for label in variable.labels]
     sums = ",".join(f"{name}_sum{_ending(variable, d)}" for d in range(variable.n_differences))
     shifted = [f"({d}+({_number(c)}))" for d, c in zip(variables, variable.offsets, strict=True)]
-    function = shifted[0]
-    if variable.kind == "membership":
-        function = f"1/(1+{'+'.join(f'exp(-{STEEPNESS:g}*{difference})' for difference in shifted)})"
-    return f"{name}: CUSTOM ARG={sums} VAR={','.join(variables)} FUNC={function} PERIODIC=NO"
+    return f"{name}: CUSTOM ARG={sums} VAR={','.join(variables)} FUNC={variable.expression(shifted)} PERIODIC=NO"
 
 
 def _ending(variable: CollectiveVariable, number: int) -> str:
     """What labels that belong to one of several differences end in."""
-    return "" if variable.n_differences == 1 else f"_{variable.states[1 + number]}_"
+    return "" if variable.n_differences == 1 else f"_{variable.labels[number]}_"
 
 
 def _atoms(four: Iterable[int]) -> str:

@@ -42,13 +42,21 @@ def torch_module(variable: CollectiveVariable, columns: DihedralColumns | None) 
             super().__init__()
             for name in ("frequencies", "amplitudes", "phases", "offsets"):
                 self.register_buffer(name, tensor(getattr(variable, name)))
+            is_own = np.arange(variable.n_differences) < variable.n_own
+            self.register_buffer("own", tensor(is_own.astype(np.float64)))
 
         def forward(self, x):  # type: ignore[no-untyped-def]
             angles = (x.to(self.frequencies.dtype) @ self.frequencies).unsqueeze(-1) + self.phases
             differences = (torch.cos(angles) * self.amplitudes).sum(dim=-2) + self.offsets
+            if variable.kind == "difference" and not variable.has_merged:
+                return differences
+            powers = torch.exp(-STEEPNESS * differences)
+            # By products, since slices would be traced for the shape of the example alone.
+            own = 1.0 + (powers * self.own).sum(dim=-1, keepdim=True)
+            others = (powers * (1.0 - self.own)).sum(dim=-1, keepdim=True)
             if variable.kind == "membership":
-                return 1.0 / (1.0 + torch.exp(-STEEPNESS * differences).sum(dim=-1, keepdim=True))
-            return differences
+                return own / (own + others)
+            return torch.log(own / others) / STEEPNESS
 
     class OfPositions(torch.nn.Module):  # type: ignore[misc]
         def __init__(self, quartets: np.ndarray) -> None:

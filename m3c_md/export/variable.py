@@ -32,6 +32,10 @@ class CollectiveVariable:
     ``kind="difference"``, and 1 / (1 + Σ_k exp(-2 d_k)) for ``kind="membership"``: the share of the first state among
     those that are named.
 
+    A merged state has several rows of the rule. The largest of their scores has kinks, which cannot pull, so that the
+    smooth maximum log(Σ exp(2 f)) / 2 stands for it: larger by log(m) / 2 at most, for m rows. The d_k are then
+    differences of the first row to all others.
+
     Attributes
     ----------
     states : tuple of int
@@ -43,6 +47,8 @@ class CollectiveVariable:
         A and p.
     offsets : (n_differences,) array
         c
+    n_own : int
+        How many of the differences, the first ones, are to rows of the first state itself.
     """
 
     states: tuple[int, ...]
@@ -51,6 +57,7 @@ class CollectiveVariable:
     amplitudes: FloatArray
     phases: FloatArray
     offsets: FloatArray
+    n_own: int = 0
 
     @property
     def n_columns(self) -> int:
@@ -68,6 +75,18 @@ class CollectiveVariable:
         return len(self.offsets)
 
     @property
+    def has_merged(self) -> bool:
+        """Whether some of the states have several rows of the rule."""
+        return self.n_differences > len(self.states) - 1
+
+    @property
+    def labels(self) -> list[str]:
+        """One word for every difference: the state, or the number of the row where states have several."""
+        return (
+            [f"r{k + 1}" for k in range(self.n_differences)] if self.has_merged else [str(k) for k in self.states[1:]]
+        )
+
+    @property
     def formula(self) -> str:
         """What it is, in the words of the rule."""
         first, others = self.states[0], self.states[1:]
@@ -75,12 +94,29 @@ class CollectiveVariable:
             return f"f_{first} - f_{others[0]}"
         return f"1 / (1 + {' + '.join(f'exp(-{STEEPNESS:g} (f_{first} - f_{k}))' for k in others)})"
 
+    def expression(self, differences: Sequence[str]) -> str:
+        """Write the variable down as a formula of its differences, for programs that read formulas.
+
+        Examples
+        --------
+        >>> one = np.ones((1, 2))
+        >>> variable = CollectiveVariable((0, 1, 2), "membership", np.ones((1, 1)), one, one, np.zeros(2))
+        >>> variable.expression(["a", "b"])
+        '1/(1+exp(-2*a)+exp(-2*b))'
+        """
+        powers = [f"exp(-{STEEPNESS:g}*{difference})" for difference in differences]
+        own, others = "+".join(["1", *powers[: self.n_own]]), "+".join(powers[self.n_own :])
+        if self.kind == "membership":
+            return f"{own if self.n_own == 0 else f'({own})'}/({own}+{others})"
+        return f"log(({own})/({others}))/{STEEPNESS:g}" if self.has_merged else differences[0]
+
     @property
     def largest(self) -> float:
         """Bound on the absolute value."""
         if self.kind == "membership":
             return 1.0
-        return float((np.abs(self.amplitudes).sum(axis=0) + np.abs(self.offsets)).max())
+        apart = float((np.abs(self.amplitudes).sum(axis=0) + np.abs(self.offsets)).max())
+        return 2.0 * apart + np.log(self.n_differences) / STEEPNESS if self.has_merged else apart
 
     def values(self, frames: FloatArray) -> FloatArray:
         """Value of each frame, (n_frames, n_columns) to (n_frames,)."""
@@ -91,15 +127,32 @@ class CollectiveVariable:
         angles = (frames @ self.frequencies)[:, :, None] + self.phases
         differences = (np.cos(angles) * self.amplitudes).sum(axis=1) + self.offsets
         slopes = -np.sin(angles) * self.amplitudes
-        if self.kind == "difference":
+        if self.kind == "difference" and not self.has_merged:
             return differences[:, 0], slopes[:, :, 0] @ self.frequencies.T
-        rivals = np.exp(-STEEPNESS * differences)
-        shares = 1.0 / (1.0 + rivals.sum(axis=1))
-        chain = STEEPNESS * shares[:, None] ** 2 * rivals
-        return shares, (slopes @ chain[:, :, None])[:, :, 0] @ self.frequencies.T
+        values, chain = self._joined(np.exp(-STEEPNESS * differences))
+        return values, (slopes @ chain[:, :, None])[:, :, 0] @ self.frequencies.T
+
+    def _joined(self, powers: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Values, and derivatives with respect to the differences d, from exp(-2 d), (n_frames, n_differences)."""
+        own = 1.0 + powers[:, : self.n_own].sum(axis=1)
+        others = powers[:, self.n_own :].sum(axis=1)
+        is_own = np.arange(self.n_differences) < self.n_own
+        if self.kind == "difference":
+            return np.log(own / others) / STEEPNESS, powers * np.where(
+                is_own, -1.0 / own[:, None], 1.0 / others[:, None]
+            )
+        total = own + others
+        signed = np.where(is_own, -others[:, None], own[:, None])
+        return own / total, STEEPNESS * powers * signed / total[:, None] ** 2
 
 
-def collective_variable(feature_map: FourierMap, rule: Rule, states: tuple[int, ...], kind: Kind) -> CollectiveVariable:
+def collective_variable(
+    feature_map: FourierMap,
+    rule: Rule,
+    states: tuple[int, ...],
+    kind: Kind,
+    rows: Sequence[Sequence[int]] | None = None,
+) -> CollectiveVariable:
     """Fold a rule into the collective variable of some of its states.
 
     Parameters
@@ -107,9 +160,11 @@ def collective_variable(feature_map: FourierMap, rule: Rule, states: tuple[int, 
     feature_map : FourierMap
         With bandwidth, metric and centre.
     rule : Rule
-        Weights and bias of all states.
+        Weights and bias of all rows.
     states, kind
         As `check_states` returns them.
+    rows : sequence of sequences of int, optional
+        Rows of the rule that each of the states has; by default the one of its number.
 
     Examples
     --------
@@ -122,15 +177,17 @@ def collective_variable(feature_map: FourierMap, rule: Rule, states: tuple[int, 
     >>> variable.n_terms, bool(np.abs(variable.values(x) - (scores[2] - scores[0])).max() < 1e-12)
     (5, True)
     """
-    first, others = states[0], list(states[1:])
+    members = [[state] for state in states] if rows is None else [list(some) for some in rows]
+    first, others = members[0][0], [*members[0][1:], *(row for some in members[1:] for row in some)]
     weights = np.sqrt(2.0 / feature_map.n_features) * (rule.weights[first] - rule.weights[others]).T
     phases = feature_map.phases - feature_map.center @ feature_map.frequencies
     # Terms of one frequency: Σ_j u_j cos(θ + p_j) is the real part of (Σ_j u_j exp(i p_j)) exp(i θ).
     frequencies, which = _distinct(feature_map.frequencies)
     vectors = np.zeros((frequencies.shape[1], len(others)), dtype=np.complex128)
     np.add.at(vectors, which, weights * np.exp(1j * phases)[:, None])
+    offsets = rule.bias[first] - rule.bias[others]
     return CollectiveVariable(
-        states, kind, frequencies, np.abs(vectors), np.angle(vectors), rule.bias[first] - rule.bias[others]
+        states, kind, frequencies, np.abs(vectors), np.angle(vectors), offsets, len(members[0]) - 1
     )
 
 

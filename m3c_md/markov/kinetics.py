@@ -15,6 +15,7 @@ from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import solving
 from m3c_md.inputs.lengths import check_longest
 from m3c_md.inputs.settings import check_integer, check_positive, check_random_state, check_string
+from m3c_md.inputs.state_names import names_or_none, with_end_names, with_names
 from m3c_md.inputs.state_trajectories import as_state_trajectories
 from m3c_md.markov.resampling import MOST_SAMPLES, FlowSamples, choose_confidence, flows_at_lagtimes
 from m3c_md.markov.reversible import transition_matrices
@@ -43,9 +44,10 @@ class Kinetics:
     states : pandas.DataFrame
         One row per state: ``population``, ``life time`` and ``free energy`` above the first connected state (models
         number their states by falling population), each with the ends of its 95 % interval as ``... low`` and
-        ``... high``.
+        ``... high``; ``name`` comes first where states have names.
     pairs : pandas.DataFrame
-        One row per ordered pair of states (from, to): mean first-passage time ``mfpt`` and ``rate``, its reciprocal.
+        One row per ordered pair of states (from, to): mean first-passage time ``mfpt`` and ``rate``, its reciprocal;
+        ``from name`` and ``to name`` come first where states have names.
     flows : (n_states, n_states) array
         Equilibrium flows at the lag time: population of i times the probability of a transition from i to j.
     lagtime : int
@@ -58,6 +60,8 @@ class Kinetics:
         "bootstrap", "bayesian", "refit" (whose intervals have the uncertainty of the borders in them) or None.
     warnings : list of str
         What was said about these numbers.
+    names : list of str or None
+        What the states are called, if not by their numbers.
     """
 
     states: pd.DataFrame
@@ -69,6 +73,7 @@ class Kinetics:
     energy_unit: str = "kT"
     confidence: str | None = None
     warnings: list[str] = field(default_factory=list)
+    names: list[str] | None = None
 
     def __repr__(self) -> str:
         head = f"<{type(self).__name__}: lag time {self.lagtime * self.dt:.4g} {self.unit}, 95 % {self.confidence}>"
@@ -96,6 +101,7 @@ def kinetics(
     lagtime: int = 1,
     *,
     n_states: int | None = None,
+    names: Sequence[str] | None = None,
     dt: float = 1.0,
     unit: str = "frame",
     temperature: float | None = None,
@@ -116,6 +122,8 @@ def kinetics(
         In frames.
     n_states : int, optional
         Number of states, if there may be more than the largest label tells.
+    names : sequence of str, optional
+        What the states are called, e.g. ``model.state_names``; tables and pictures then say so.
     dt, unit : float, str
         Time between frames and its unit.
     temperature : float, optional
@@ -142,6 +150,7 @@ def kinetics(
     """
     trajectories = as_state_trajectories(dtrajs, n_states)
     n = number_of_states(trajectories, n_states)
+    called = names_or_none(names, n)
     lag = check_integer("lagtime", lagtime, 1)
     check_integer("n_samples", n_samples, 2, MOST_SAMPLES)
     time_step, time_unit = check_positive("dt", dt), check_string("unit", unit)
@@ -161,6 +170,7 @@ def kinetics(
         unit=time_unit,
         energy=energy,
         warnings=[message for message, _ in notes],
+        names=called,
     )
 
 
@@ -197,6 +207,7 @@ def kinetics_of_flows(
     unit: str,
     energy: tuple[float, str],
     warnings: list[str],
+    names: list[str] | None = None,
 ) -> Kinetics:
     """Kinetics of equilibrium flows at a lag time and samples of them.
 
@@ -219,12 +230,10 @@ def kinetics_of_flows(
                 low, high = interval(value, sampled[name], scale, n_parts)
                 columns |= {f"{name} low": low, f"{name} high": high}
             table.update({key: array[different] if array.ndim == 2 else array for key, array in columns.items()})
-    names = pd.MultiIndex.from_tuples(
-        [(i, j) for i in range(n) for j in range(n) if i != j] or [], names=["from", "to"]
-    )
+    ends = np.argwhere(different)
     return Kinetics(
-        pd.DataFrame(states, index=pd.RangeIndex(n, name="state")),
-        pd.DataFrame(pairs, index=names),
+        with_names(pd.DataFrame(states, index=pd.RangeIndex(n, name="state")), names),
+        with_end_names(pd.DataFrame(pairs, index=pd.MultiIndex.from_arrays(ends.T, names=["from", "to"])), names),
         flows.estimate,
         lag,
         dt,
@@ -232,6 +241,7 @@ def kinetics_of_flows(
         energy[1],
         method,
         warnings,
+        names,
     )
 
 

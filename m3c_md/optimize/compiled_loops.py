@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from m3c_md.optimize.compiled_points import flip_loop, frame_sum_loop, nearest_loop, product_loop, state_loop
+from m3c_md.optimize.compiled_points import flip_loop, frame_sum_loop, mean_loop, nearest_loop, product_loop, state_loop
 
 __all__ = [
     "active_loop",
@@ -20,6 +20,7 @@ __all__ = [
     "curvature_product_loop",
     "flip_loop",
     "frame_sum_loop",
+    "mean_loop",
     "nearest_loop",
     "pass_loop",
     "product_loop",

@@ -40,6 +40,16 @@ def nearest_loop(points, centers, labels):  # type: ignore[no-untyped-def]
         labels[point] = place
 
 
+@njit(**_options)
+def mean_loop(points, labels, counts, sums):  # type: ignore[no-untyped-def]
+    """Add every point to the row of its label in ``sums`` (n_labels, n_columns), and one to its count."""
+    for point in range(points.shape[0]):
+        label = labels[point]
+        counts[label] += 1
+        for column in range(points.shape[1]):
+            sums[label, column] += points[point, column]
+
+
 @njit(fastmath={"reassoc", "contract", "nsz"}, **_options)
 def state_loop(turns, phases, weights, bias, states, leads):  # type: ignore[no-untyped-def]
     """Fill in the state with the largest bias + weights · cos(2π (turns + phases)) of every frame, and its lead."""

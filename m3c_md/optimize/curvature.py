@@ -22,14 +22,15 @@ WINDOWS_PER_UNKNOWN = 2
 MAX_HESSIAN_ENTRIES = 3 * 10**7
 
 
-def curvature(blocks: Blocks, sums: PassSums, n_states: int, smoothing: float) -> FloatArray:
+def curvature(blocks: Blocks, sums: PassSums, n_states: int, smoothing: float, *, thorough: bool = False) -> FloatArray:
     """Generalised Hessian of the smoothed risk in contrast coordinates, (p, p), p = (n_states - 1)(n_features + 1).
 
     Σ c_n J_nᵀ (I_S - 11ᵀ/|S|) J_n / μ over windows with supporting tuples S. It touches only the curved windows, and
-    only some of them, equally spaced, where they are many: Newton's method does not need more.
+    only some of them, equally spaced, where they are many: Newton's method mostly does not need more. A ``thorough``
+    one has all that fit into memory.
     """
     n_windows, n_members = sums.n_curved
-    stride = hessian_stride(n_windows, n_members, n_states * sums.gradient.shape[1])
+    stride = hessian_stride(n_windows, n_members, n_states * sums.gradient.shape[1], thorough=thorough)
     total: FloatArray | None = None
     for block, (windows, support) in zip(blocks, sums.kinks, strict=True):
         rows = _curvature_rows(
@@ -43,7 +44,7 @@ def curvature(blocks: Blocks, sums: PassSums, n_states: int, smoothing: float) -
     return total
 
 
-def hessian_stride(n_windows: int, n_members: int, n_unknowns: int) -> int:
+def hessian_stride(n_windows: int, n_members: int, n_unknowns: int, *, thorough: bool = False) -> int:
     """Distance between the curved windows, with so many supporting tuples, that stand for all in the Hessian.
 
     Examples
@@ -53,7 +54,7 @@ def hessian_stride(n_windows: int, n_members: int, n_unknowns: int) -> int:
     """
     n_rows = n_members - n_windows
     stride = min(-(-n_rows // MAX_HESSIAN_ROWS), n_windows // (WINDOWS_PER_UNKNOWN * n_unknowns))
-    return max(1, stride, -(-n_rows * n_unknowns // MAX_HESSIAN_ENTRIES))
+    return max(1, 1 if thorough else stride, -(-n_rows * n_unknowns // MAX_HESSIAN_ENTRIES))
 
 
 def _curvature_rows(

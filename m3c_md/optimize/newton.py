@@ -130,9 +130,11 @@ def _slice_coupling(support: FloatArray, n_slices: int, n_states: int) -> FloatA
     return coupling
 
 
-def curved_windows(blocks: Blocks, sums: PassSums, n_states: int, smoothing: float, bias: bool) -> list[CurvedWindows]:
+def curved_windows(
+    blocks: Blocks, sums: PassSums, n_states: int, smoothing: float, bias: bool, *, thorough: bool = False
+) -> list[CurvedWindows]:
     """Gather the curved windows of all blocks, or some of them, equally spaced, where they are many."""
-    stride = _stride(*sums.n_curved, n_states * sums.gradient.shape[1], smoothing)
+    stride = _stride(*sums.n_curved, n_states * sums.gradient.shape[1], smoothing, thorough)
     return [
         _gathered(block, windows[::stride], support[::stride], n_states, stride / smoothing, bias)
         for block, (windows, support) in zip(blocks, sums.kinks, strict=True)
@@ -140,8 +142,10 @@ def curved_windows(blocks: Blocks, sums: PassSums, n_states: int, smoothing: flo
     ]
 
 
-def _stride(n_windows: int, n_members: int, n_unknowns: int, smoothing: float) -> int:
-    """Distance between the windows that stand for all."""
+def _stride(n_windows: int, n_members: int, n_unknowns: int, smoothing: float, thorough: bool) -> int:
+    """Distance between the windows that stand for all; one where all of them are wanted."""
+    if thorough:
+        return 1
     excess = max(n_windows / max(FEWEST_WINDOWS, WINDOWS_PER_UNKNOWN * n_unknowns), n_members / MAX_MEMBERS)
     return max(1, int(excess * min(1.0, math.sqrt(smoothing / WIDE_SMOOTHING))))
 
@@ -160,17 +164,19 @@ def _gathered(
     return CurvedWindows(n_states, features, windows, support, cells, ends, block.weights[chosen] * scale)
 
 
-def affordable_iterations(sums: PassSums, smoothing: float, n_states: int, n_features: int) -> int:
+def affordable_iterations(
+    sums: PassSums, smoothing: float, n_states: int, n_features: int, *, thorough: bool = False
+) -> int:
     """Number of iterations that cost as much as the matrix and its factor; zero where the matrix is the cheaper way."""
     n_windows, n_members = sums.n_curved
     if n_windows == 0:
         return 0
     n_unknowns, n_columns = (n_states - 1) * (n_features + 1), n_features + 1
     # The factor always is in double precision: counted twice.
-    n_rows = (n_members - n_windows) / hessian_stride(n_windows, n_members, n_states * n_features)
+    n_rows = (n_members - n_windows) / hessian_stride(n_windows, n_members, n_states * n_features, thorough=thorough)
     matrix = n_rows * n_unknowns**2 + 2 * n_unknowns**3 / 3
     mean = min(n_windows, MAX_MEAN_WINDOWS) * n_columns**2 + 2 * n_columns**3 / 3
-    stride = _stride(n_windows, n_members, n_states * n_features, smoothing)
+    stride = _stride(n_windows, n_members, n_states * n_features, smoothing, thorough)
     n_slices = round(math.log(sums.kinks[0][1].shape[1], n_states))
     product = 4 * n_slices * (n_windows / stride) * n_columns * n_states
     left = matrix - STEP_COST - PRODUCT_PENALTY * mean - MEMBER_COST * n_members / stride
@@ -186,6 +192,8 @@ def conjugate_direction(
     regularization: float,
     bias: bool,
     max_iterations: int,
+    *,
+    thorough: bool = False,
 ) -> tuple[Rule, float] | None:
     """Nearly the Newton direction of the smoothed objective, and its slope there; None where the iteration fails.
 
@@ -196,7 +204,7 @@ def conjugate_direction(
     ridge = np.append(np.full(n_features, regularization), BIAS_RIDGE * regularization)
     gradient, ridge = gradient[:, : n_features + bias], ridge[: n_features + bias]
     gradient = gradient - gradient.mean(axis=0)
-    parts = curved_windows(blocks, sums, n_states, smoothing, bias)
+    parts = curved_windows(blocks, sums, n_states, smoothing, bias, thorough=thorough)
     precondition = _preconditioner(parts, ridge)
     if precondition is None:
         return None

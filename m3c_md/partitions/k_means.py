@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
+from m3c_md.optimize.kernels import compiled
 from m3c_md.partitions.nearest import Clustering, assign, checked_points, clustering_around, drawn_sample, plain
 
 
@@ -100,8 +101,7 @@ def _lloyd(
     n_clusters, converged = len(centers), False
     labels = assign(x, centers)
     for _ in range(max_iterations):
-        counts = np.bincount(labels, minlength=n_clusters)
-        sums = np.stack([np.bincount(labels, weights=column, minlength=n_clusters) for column in x.T], axis=1)
+        counts, sums = _counts_and_sums(x, labels, n_clusters)
         centers = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], centers)
         if not counts.all():  # a centre that lost all its points goes where it is missed most
             squares = ((x - centers[labels]) ** 2).sum(axis=1)
@@ -112,3 +112,17 @@ def _lloyd(
         if converged:
             break
     return centers, float(((x - centers[labels]) ** 2).sum()), converged
+
+
+def _counts_and_sums(
+    x: NDArray[np.float64], labels: NDArray[np.intp], n_clusters: int
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Numbers of points and sums of points of every cluster."""
+    loops = compiled()
+    counts, sums = np.zeros(n_clusters, dtype=np.intp), np.zeros((n_clusters, x.shape[1]))
+    if loops is not None:
+        loops.mean_loop(x, labels, counts, sums)
+        return counts, sums
+    np.add.at(counts, labels, 1)
+    np.add.at(sums, labels, x)
+    return counts, sums

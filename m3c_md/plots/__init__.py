@@ -9,6 +9,7 @@ from m3c_md.plots.colors import STATE_COLORS, matched_order, state_color
 from m3c_md.plots.comparison import plot_metastability, plot_scan
 from m3c_md.plots.decomposition import plot_decomposition
 from m3c_md.plots.network import plot_network
+from m3c_md.plots.paths import plot_paths
 from m3c_md.plots.relevance import plot_relevance
 from m3c_md.plots.residues import plot_residues
 from m3c_md.plots.search import plot_candidates, plot_search
@@ -25,6 +26,7 @@ __all__ = [
     "plot_implied_timescales",
     "plot_metastability",
     "plot_network",
+    "plot_paths",
     "plot_ramachandran",
     "plot_relevance",
     "plot_residues",

@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike
 from m3c_md.arrays import FloatArray
 from m3c_md.confidence import CONFIDENCE, confidence_band
 from m3c_md.exceptions import InputError
+from m3c_md.inputs.state_names import check_state_names, default_names
 from m3c_md.plots.axes import panels, time_units
 from m3c_md.plots.colors import state_color
 
 
-def plot_chapman_kolmogorov(test: Any, *, axes: Any = None) -> Any:
+def plot_chapman_kolmogorov(test: Any, *, names: Sequence[str] | None = None, axes: Any = None) -> Any:
     """Draw a Chapman-Kolmogorov test: a panel for every pair of states, the colour that of the state of departure.
 
     Lines (with a 95 % band) are predictions of the model, points (with 95 % bars) are estimates at the longer lag time.
@@ -24,6 +25,8 @@ def plot_chapman_kolmogorov(test: Any, *, axes: Any = None) -> Any:
     ----------
     test : ChapmanKolmogorovTest
         deeptime's or a subclass; ``dt`` and ``unit`` attributes give the axes their unit.
+    names : sequence of str, optional
+        What the states are called, e.g. ``model.state_names``.
     axes : (n_states, n_states) array of axes, optional
         A new figure by default.
 
@@ -48,6 +51,7 @@ def plot_chapman_kolmogorov(test: Any, *, axes: Any = None) -> Any:
             "deeptime.util.validation.ck_test"
         )
     n = int(test.n_components)
+    called = default_names(n) if names is None else check_state_names(names, n)
     (dt,), unit = time_units([test])
     times = np.asarray(test.lagtimes) * dt
     grid = panels(axes, (n, n), "pair of states", (1.9 * n + 0.8, 1.8 * n + 0.5), sharex=True, sharey=True)
@@ -60,7 +64,7 @@ def plot_chapman_kolmogorov(test: Any, *, axes: Any = None) -> Any:
         panel.fill_between(times, *predicted_band[:, :, i, j], color=color, alpha=0.25, lw=0)
         panel.vlines(times, *estimated_band[:, :, i, j], color="black", lw=1.0)
         panel.plot(times, estimated[:, i, j], "o", ms=4, mfc="white", mec="black", mew=1.0)
-        panel.set_title(f"{i} → {j}", fontsize="medium")
+        panel.set_title(f"{called[i]} → {called[j]}", fontsize="medium")
         panel.set(ylim=(-0.03, 1.03), yticks=(0.0, 0.5, 1.0), xlim=(0.0, 1.05 * times.max()))
         if i == n - 1:
             panel.set_xlabel(f"lag time / {unit}")

@@ -8,6 +8,7 @@ import numpy as np
 
 from m3c_md.exceptions import InputError
 from m3c_md.inputs.dataset import Dataset
+from m3c_md.inputs.state_names import state_title
 from m3c_md.plots.axes import single_axes
 from m3c_md.plots.colors import state_color
 from m3c_md.plots.grid import map_domain, nearness
@@ -86,7 +87,7 @@ def plot_decomposition(
     shown_states = model.transform(shown)
     for state in range(model.n_states):
         points = shown[shown_states == state]
-        name = f"state {state} ({model.populations[state]:.0%})"
+        name = f"{state_title(model.state_names, state)} ({model.populations[state]:.0%})"
         axis.scatter(points[:, 0], points[:, 1], s=3, color=state_color(state), linewidths=0, label=name)
         if 0 < np.count_nonzero(states == state) < states.size:
             axis.contour(axes[0], axes[1], states == state, levels=[0.5], colors="black", linewidths=1.0)

@@ -12,6 +12,8 @@ from m3c_md.inputs.settings import check_positive
 
 # Cells along an axis by which a point counts as near a frame or not: for few frames, and for many.
 COARSEST, FINEST = 8, 60
+# π, and a little more for angles in single precision.
+ROUND_PI = np.pi + 1e-3
 
 
 @dataclass(frozen=True)
@@ -136,3 +138,17 @@ def majority_cells(
     frames = counts.sum(axis=-1)
     means = np.bincount(cell, values, bins * bins).reshape(bins, bins) / np.maximum(frames, 1)
     return np.where(frames > 0, counts.argmax(axis=-1), -1), means
+
+
+def check_unit(angles: list[FloatArray], unit: str | None) -> None:
+    """Refuse angles that are most likely in another unit: a map of them would be a dot, or nothing but noise."""
+    largest = max(float(np.abs(x).max()) for x in angles)
+    if unit is None and largest <= ROUND_PI:
+        raise InputError(
+            f"angles lie between -{largest:.3g} and {largest:.3g}, which looks like radians (as DihedralFeaturizer "
+            'gives them by sincos=False); say unit="radians", or unit="degrees" if that is what they are'
+        )
+    if unit == "radians" and largest > 2.0 * ROUND_PI:
+        raise InputError(
+            f'angles go up to {largest:.4g}, which is no angle in radians (-π to π); say unit="degrees", or divide them'
+        )

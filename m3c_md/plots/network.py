@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Sequence
 from itertools import permutations
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from m3c_md.arrays import FloatArray
 from m3c_md.confidence import confidence_band
 from m3c_md.exceptions import InputError
 from m3c_md.inputs.settings import check_positive
+from m3c_md.inputs.state_names import check_state_names
 from m3c_md.markov.kinetics import Kinetics
 from m3c_md.plots.axes import single_axes
 from m3c_md.plots.colors import state_color
@@ -26,12 +28,20 @@ THINNEST, THICKEST = 1.2, 5.0
 NEIGHBOUR_BEND, ACROSS_BEND = 0.22, 0.1
 # Size of the labels of arrows in points, smaller where there are more states than this.
 LABEL_POINTS, MOST_LARGE_LABELS = 10.0, 4
+# Names of states are broken into lines of so many letters.
+LETTERS_OF_A_LINE = 9
 # Orders on the circle are compared one by one up to this many states.
 MOST_TO_ORDER = 8
 
 
 def plot_network(
-    msm: Any, *, dt: float = 1.0, unit: str = "frame", positions: ArrayLike | None = None, ax: Any = None
+    msm: Any,
+    *,
+    names: Sequence[str] | None = None,
+    dt: float = 1.0,
+    unit: str = "frame",
+    positions: ArrayLike | None = None,
+    ax: Any = None,
 ) -> Any:
     r"""Draw macrostates as circles and mean first-passage times as arrows between them.
 
@@ -45,6 +55,8 @@ def plot_network(
         Of the macrostates; readable up to about five of them. States outside its active set are not drawn, and the
         others keep their number and colour. With a posterior, or the result of `m3c_md.kinetics` (which has a unit of
         its own), 95 % intervals stand below the values.
+    names : sequence of str, optional
+        What the states are called, e.g. ``model.state_names``; by default as the kinetics call them.
     dt : float
         Time between frames in units.
     unit : str
@@ -76,8 +88,9 @@ def plot_network(
     reach = radii.max() + 0.1 * size
     low, high = centres.min(axis=0) - reach, centres.max(axis=0) + reach
     axis = single_axes(ax, (6.0, 0.4 + 6.0 * min(2.0, (high[1] - low[1]) / (high[0] - low[0]))))
-    circles = _draw_states(axis, centres, radii, _words(share, network.share_band, "{:.0%}".format), network.names)
     axis.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xticks=(), yticks=(), aspect="equal")
+    shares = _words(share, network.share_band, "{:.0%}".format)
+    circles = draw_states(axis, centres, radii, shares, network.numbers, _called(network, names))
     axis.spines[:].set_visible(False)
     power = common_power(times)
     time_band = None if network.time_band is None else network.time_band / 10.0**power
@@ -98,8 +111,9 @@ class _Network(NamedTuple):
     times: FloatArray
     share_band: FloatArray | None
     time_band: FloatArray | None
-    names: list[int]
+    numbers: list[int]
     unit: str
+    names: list[str] | None = None
 
 
 def _network(msm: Any, dt: float, unit: str) -> _Network:
@@ -116,8 +130,8 @@ def _network(msm: Any, dt: float, unit: str) -> _Network:
     share, flux = _probabilities(model)
     shares = np.array([one.stationary_distribution for one in samples]) if samples else None
     times = np.array([dt * passage_times(one) for one in samples]) if samples else None
-    names = _state_names(model, len(share))
-    return _Network(share, flux, dt * passage_times(model), _band(shares), _band(times), names, unit)
+    numbers = _state_numbers(model, len(share))
+    return _Network(share, flux, dt * passage_times(model), _band(shares), _band(times), numbers, unit)
 
 
 def _band(samples: FloatArray | None) -> FloatArray | None:
@@ -137,7 +151,16 @@ def _of_kinetics(result: Kinetics) -> _Network:
     if result.confidence is not None:
         share_band = np.stack([result.states[f"population {end}"].to_numpy()[known] for end in ("low", "high")])
         time_band = np.stack([result.matrix(f"mfpt {end}")[block] for end in ("low", "high")])
-    return _Network(share, flux, times, share_band, time_band, known.tolist(), result.unit)
+    return _Network(share, flux, times, share_band, time_band, known.tolist(), result.unit, result.names)
+
+
+def _called(network: _Network, names: Sequence[str] | None) -> list[str]:
+    """What the states that are drawn are called."""
+    known = network.names if names is None else list(names)
+    if known is None:
+        return [str(number) for number in network.numbers]
+    checked = check_state_names(known, max(max(network.numbers) + 1, len(known)))
+    return [checked[number] for number in network.numbers]
 
 
 def _words(values: FloatArray, band: FloatArray | None, write: Callable[[float], str]) -> list[str]:
@@ -222,7 +245,7 @@ def _probabilities(msm: Any) -> tuple[FloatArray, FloatArray]:
     return share, flux
 
 
-def _state_names(msm: Any, n: int) -> list[int]:
+def _state_numbers(msm: Any, n: int) -> list[int]:
     """Numbers that the states had before the model was restricted to its active set."""
     counts = msm.count_model if getattr(msm, "has_count_model", False) else None
     return list(range(n)) if counts is None else [int(symbol) for symbol in counts.state_symbols]
@@ -237,20 +260,25 @@ def _checked_positions(positions: ArrayLike, n: int) -> FloatArray:
     return centres
 
 
-def _draw_states(axis: Any, centres: FloatArray, radii: FloatArray, shares: list[str], names: list[int]) -> list[Any]:
+def draw_states(
+    axis: Any, centres: FloatArray, radii: FloatArray, below: list[str], numbers: list[int], names: list[str]
+) -> list[Any]:
+    """Draw states as circles with their names and what stands below these; the axes have their limits already."""
     from matplotlib.colors import to_rgb
     from matplotlib.patches import Circle
 
     circles = []
-    for centre, radius, part, name in zip(centres, radii, shares, names, strict=True):
-        color = state_color(name)
+    for centre, radius, part, number, name in zip(centres, radii, below, numbers, names, strict=True):
+        color = state_color(number)
         circle = axis.add_patch(Circle(tuple(centre), radius, facecolor=color, edgecolor="black", lw=1.0, zorder=3))
         # Perceived brightness decides between black and white letters.
         dark = np.dot(to_rgb(color), (0.299, 0.587, 0.114)) < 0.5
-        ink = "white" if dark else "black"
-        points = None if part.count("\n") == 0 else LABEL_POINTS - 2.0
-        style = {"color": ink, "weight": "bold", "fontsize": points, "zorder": 4}
-        axis.text(*centre, f"{name}\n{part}", ha="center", va="center", **style)
+        lines = [*textwrap.wrap(name, LETTERS_OF_A_LINE), *part.split("\n")]
+        usual = LABEL_POINTS if len(lines) <= 2 else LABEL_POINTS - 2.0
+        # Letters are about 0.65 of their size wide; a word should stay inside of its circle, if it can be read there.
+        fitting = 1.8 * radius / data_per_point(axis) / (0.65 * max(map(len, lines)))
+        style = {"color": "white" if dark else "black", "weight": "bold", "fontsize": max(5.0, min(usual, fitting))}
+        axis.text(*centre, "\n".join(lines), ha="center", va="center", zorder=4, **style)
         circles.append(circle)
     return circles
 
@@ -277,21 +305,21 @@ def _draw_passages(axis: Any, centres: FloatArray, circles: list[Any], strength:
     pairs = [(i, j) for i in range(len(centres)) for j in range(len(centres)) if i != j]
     points = LABEL_POINTS if len(centres) <= MOST_LARGE_LABELS else 0.85 * LABEL_POINTS
     box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.9}
-    step = points * _data_per_point(axis)
+    step = points * data_per_point(axis)
     labels: list[FloatArray] = []
     for i, j in pairs:
         bend, curve = _arrow_curve(centres, radii, i, j)
-        _draw_arrow(axis, centres[[i, j]], (circles[i], circles[j]), bend, strength[i, j])
+        draw_arrow(axis, centres[[i, j]], (circles[i], circles[j]), bend, strength[i, j])
         text = times[i, j]
         lines = text.split("\n")
         # Letters are about 0.65 of their size wide; 1.6 of it is a line with some room around it.
         extent = step * np.array([0.65 * max(map(len, lines)) + 0.5, 0.4 + 1.2 * len(lines)])
-        place = _label_place(curve, 20 if bend == ACROSS_BEND else 42, extent, labels)
+        place = label_place(curve, 20 if bend == ACROSS_BEND else 42, extent, labels)
         labels.append(np.concatenate([place, extent]))
         axis.text(*place, text, ha="center", va="center", bbox=box, fontsize=points, zorder=2)
 
 
-def _label_place(curve: FloatArray, wish: int, extent: FloatArray, labels: list[FloatArray]) -> FloatArray:
+def label_place(curve: FloatArray, wish: int, extent: FloatArray, labels: list[FloatArray]) -> FloatArray:
     """Point of an arrow for its label: as near to the wish (in percent of its length) as other labels allow.
 
     Labels stand nearer to the start, away from that of the way back; between states with others on both sides still
@@ -307,14 +335,14 @@ def _label_place(curve: FloatArray, wish: int, extent: FloatArray, labels: list[
     return np.asarray(curve[free[0] if free else tried[int(np.argmax(room))]])
 
 
-def _data_per_point(axis: Any) -> float:
+def data_per_point(axis: Any) -> float:
     """Length of a typographic point in data units of axes with equal aspect."""
     inches = axis.get_position(original=True).size * axis.figure.get_size_inches()
     spans = np.array([np.ptp(axis.get_xlim()), np.ptp(axis.get_ylim())])
     return float((spans / inches).max() / 72.0)
 
 
-def _draw_arrow(axis: Any, ends: FloatArray, circles: tuple[Any, Any], bend: float, strength: float) -> None:
+def draw_arrow(axis: Any, ends: FloatArray, circles: tuple[Any, Any], bend: float, strength: float) -> None:
     """Arrow from one circle to the other, bent to its right, in the colour of the state that it leaves."""
     from matplotlib.patches import FancyArrowPatch
 

@@ -13,7 +13,7 @@ from m3c_md.inputs.dataset import Dataset
 from m3c_md.inputs.dihedral_names import FUNCTIONS, dihedral_of
 from m3c_md.plots.axes import panels
 from m3c_md.plots.grid import free_energy, map_domain
-from m3c_md.plots.state_map import DrawableModel, colorbar, draw_free_energy, draw_legend, tint_majority
+from m3c_md.plots.state_map import DrawableModel, colorbar, draw_free_energy, draw_legend, drawn_names, tint_majority
 
 # Residues of a picture that is still readable, and panels in a row of it.
 MOST_RESIDUES, PER_ROW = 12, 4
@@ -82,7 +82,8 @@ def plot_residues(
         panel.set_axis_off()
     in_a_row = -(-len(axes) // _n_rows(len(axes)))
     colorbar(axes[in_a_row - 1], image)
-    draw_legend(axes[(len(axes) - 1) // in_a_row * in_a_row], model, np.arange(model.n_states))
+    below, names = axes[(len(axes) - 1) // in_a_row * in_a_row], drawn_names(model, model.n_states)
+    draw_legend(below, model, np.arange(model.n_states), names)
     return axes if ax is None else ax
 
 

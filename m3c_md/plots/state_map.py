@@ -12,16 +12,15 @@ from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.exceptions import InputError
 from m3c_md.inputs.dataset import Dataset
 from m3c_md.inputs.settings import check_choice, check_integer
+from m3c_md.inputs.state_names import default_names
 from m3c_md.plots.axes import panels
 from m3c_md.plots.colors import matched_order, state_color
-from m3c_md.plots.grid import Domain, free_energy, majority_cells, map_domain, nearness
+from m3c_md.plots.grid import Domain, check_unit, free_energy, majority_cells, map_domain, nearness
 
 Embedding = Callable[[FloatArray], Any]
 
 # Opacity of a state's colour on a boundary and where the rule is sure; less would not show, more would hide the greys.
 PALE, FULL = 0.08, 0.55
-# π, and a little more for angles in single precision.
-ROUND_PI = np.pi + 1e-3
 # Grey of the free energy minimum and of the highest cell: dark enough to see, light enough for colours on top.
 DARKEST, LIGHTEST = 0.2, 0.92
 
@@ -63,7 +62,7 @@ def plot_state_map(
     ----------
     models : fitted model, or dict of them
         With a dict, a panel per method. States of the others are named and coloured after those of the first that they
-        share most frames with.
+        share most frames with. Names of the first model's states (``model.rename``) stand in the legends.
     data : array (n_frames, n_columns) or list of them
         Trajectories with the columns that the models were fitted to.
     coordinates : array (n_frames, 2) or list of them, optional
@@ -117,6 +116,7 @@ def plot_state_map(
     states = {name: _checked_states(name, model, frames) for name, model in named.items()}
     n = max(model.n_states for model in named.values())
     reference = next(iter(states.values()))
+    names = drawn_names(next(iter(named.values())), n)
 
     axes = panels(ax, (1, len(named)), "model", (3.5 * len(named) + 1.1, 4.5), sharex=True, sharey=True)[0]
     for panel, (name, model) in zip(axes, named.items(), strict=True):
@@ -128,7 +128,7 @@ def plot_state_map(
             _draw_majority(panel, points, order[states[name]], lead / scale, domain, bins)
         else:
             _draw_rule(panel, model, columns, order, scale, domain, near)
-        draw_legend(panel, model, order)
+        draw_legend(panel, model, order, names)
         panel.set(xlabel=shown[0], xlim=domain.extent[:2], ylim=domain.extent[2:])
         panel.set_title(name)
     axes[0].set_ylabel(shown[1])
@@ -183,7 +183,7 @@ def plot_ramachandran(
     if unit is not None:
         check_choice("unit", unit, ("degrees", "radians"))
     arrays = Dataset.of(angles).arrays()
-    _check_unit(arrays, unit)
+    check_unit(arrays, unit)
     factor = 180.0 / np.pi if unit == "radians" else 1.0
     degrees = [factor * one for one in arrays]
     axes = plot_state_map(
@@ -200,20 +200,6 @@ def plot_ramachandran(
     for panel in np.atleast_1d(np.asarray(axes, dtype=object)).ravel():
         panel.set(xticks=range(-180, 181, 90), yticks=range(-180, 181, 90), aspect="equal")
     return axes
-
-
-def _check_unit(angles: list[FloatArray], unit: str | None) -> None:
-    """Refuse angles that are most likely in another unit: a map of them would be a dot, or nothing but noise."""
-    largest = max(float(np.abs(x).max()) for x in angles)
-    if unit is None and largest <= ROUND_PI:
-        raise InputError(
-            f"angles lie between -{largest:.3g} and {largest:.3g}, which looks like radians (as DihedralFeaturizer "
-            'gives them by sincos=False); say unit="radians", or unit="degrees" if that is what they are'
-        )
-    if unit == "radians" and largest > 2.0 * ROUND_PI:
-        raise InputError(
-            f'angles go up to {largest:.4g}, which is no angle in radians (-π to π); say unit="degrees", or divide them'
-        )
 
 
 def _slow_coordinates(named: Mapping[str, DrawableModel], data: Any) -> tuple[Any, tuple[str, str] | None]:
@@ -355,7 +341,13 @@ def _draw_majority(
     panel.add_collection(LineCollection(upright + level, colors="black", linewidths=1.5))
 
 
-def draw_legend(panel: Any, model: DrawableModel, order: IntArray) -> None:
+def drawn_names(model: DrawableModel, n: int) -> list[str]:
+    """Names of the states of the first model, and numbers of those that only others have."""
+    own = list(getattr(model, "state_names", ()))
+    return own + default_names(n)[len(own) :]
+
+
+def draw_legend(panel: Any, model: DrawableModel, order: IntArray, names: list[str]) -> None:
     """Every state with its population below the panel; a model that numbers it differently has its own number added."""
     from matplotlib.patches import Patch
     from matplotlib.transforms import offset_copy
@@ -363,7 +355,7 @@ def draw_legend(panel: Any, model: DrawableModel, order: IntArray) -> None:
     handles = []
     renumbered = bool((order[: model.n_states] != np.arange(model.n_states)).any())
     for name, state in sorted((int(order[k]), k) for k in range(model.n_states)):
-        text = f"{name}{f' ({state})' if renumbered else ''}: {model.populations[state]:.0%}"
+        text = f"{names[name]}{f' ({state})' if renumbered else ''}: {model.populations[state]:.0%}"
         handles.append(Patch(facecolor=state_color(name), edgecolor="none", alpha=0.8, label=text))
     panel.legend(
         handles=handles,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from m3c_md.exceptions import InputError
+from m3c_md.inputs.state_names import names_or_none
 from m3c_md.plots.axes import single_axes
 from m3c_md.plots.colors import state_color
 from m3c_md.plots.network import format_time
@@ -24,7 +26,7 @@ COLUMN, ROW, SIDES = 0.62, 0.85, 2.9
 Node = tuple[int, int]
 
 
-def plot_state_tree(scan: Any, *, ax: Any = None) -> Any:
+def plot_state_tree(scan: Any, *, names: Mapping[int, Sequence[str]] | None = None, ax: Any = None) -> Any:
     """Draw how states split: a row of circles for every number of states, joined to those they come from.
 
     The area of a circle and the width of a line grow with the population; a state has the colour of the largest state
@@ -35,6 +37,8 @@ def plot_state_tree(scan: Any, *, ax: Any = None) -> Any:
     ----------
     scan : StateScan or DataFrame
         Result of `scan_states`, or its ``tree``.
+    names : dict of int to sequence of str, optional
+        What the states are called, by their number, e.g. ``{3: model.state_names}``; they stand below the circles.
     ax : matplotlib axes, optional
 
     Returns
@@ -54,6 +58,7 @@ def plot_state_tree(scan: Any, *, ax: Any = None) -> Any:
     """
     tree, unit = _checked(scan)
     numbers = sorted(set(tree["n_states"].tolist()))
+    called = _checked_names(names, numbers)
     children = _children(tree, numbers)
     place = _places(tree, numbers[0], children)
     population = {(row.n_states, row.state): float(row.population) for row in tree.itertuples()}
@@ -70,7 +75,7 @@ def plot_state_tree(scan: Any, *, ax: Any = None) -> Any:
             style = {"ls": "-", "alpha": 0.55, "lw": size} if solid else {"ls": (0, (3, 2)), "lw": max(1.5, 0.4 * size)}
             axis.plot(*ends, color=color[node], solid_capstyle="butt", zorder=1, **style)
     for node, share in population.items():
-        _draw_state(axis, place[node], row_of[node[0]], node[1], share, color[node])
+        _draw_state(axis, place[node], row_of[node[0]], node[1], share, color[node], called.get(node, ""))
     _write_sides(axis, tree, row_of, unit, width)
     return axis
 
@@ -83,6 +88,20 @@ def _checked(scan: Any) -> tuple[pd.DataFrame, str]:
     if not times or any(name not in tree.columns for name in needed):
         raise InputError(f"scan is a {type(scan).__name__} without a tree of states; give what scan_states returned")
     return tree, times[0].removeprefix("timescale / ")
+
+
+def _checked_names(names: Any, numbers: list[int]) -> dict[Node, str]:
+    """Names of states that have one, by number of states and state."""
+    if names is None:
+        return {}
+    if not isinstance(names, Mapping) or not set(names) <= set(numbers):
+        raise InputError(f"names={names!r:.60} must be names by numbers of states, e.g. {{{numbers[0]}: [...]}}")
+    return {
+        (number, state): name
+        for number, given in names.items()
+        for state, name in enumerate(names_or_none(given, number) or [])
+        if name != str(state)
+    }
 
 
 def _children(tree: pd.DataFrame, numbers: list[int]) -> dict[Node, list[Node]]:
@@ -121,7 +140,7 @@ def _leads_to(node: Node, children: dict[Node, list[Node]], population: dict[Nod
     return max(ends, key=lambda end: (end[0], population[end]))
 
 
-def _draw_state(axis: Any, x: float, y: float, state: int, share: float, color: str) -> None:
+def _draw_state(axis: Any, x: float, y: float, state: int, share: float, color: str, name: str) -> None:
     from matplotlib.colors import to_rgb
     from matplotlib.patheffects import withStroke
 
@@ -130,6 +149,10 @@ def _draw_state(axis: Any, x: float, y: float, state: int, share: float, color: 
     dark = np.dot(to_rgb(color), (0.299, 0.587, 0.114)) < 0.5  # perceived brightness
     ink = "white" if dark else "black"
     axis.text(x, y, str(state), ha="center", va="center", color=ink, weight="bold", fontsize=9, zorder=4)
+    halo = [withStroke(linewidth=2, foreground="white")]
+    below = {"textcoords": "offset points", "ha": "center", "va": "top", "path_effects": halo, "zorder": 5}
+    if name:
+        axis.annotate(name, (x, y), (0.0, -0.5 * diameter - 1.0), fontsize=7.5, **below)
     digits = 0 if share >= 0.0995 else 1
     axis.annotate(
         f"{100 * share:.{digits}f}%",
@@ -141,7 +164,7 @@ def _draw_state(axis: Any, x: float, y: float, state: int, share: float, color: 
         ha="left",
         va="bottom",
         zorder=4,
-        path_effects=[withStroke(linewidth=2, foreground="white")],
+        path_effects=halo,
     )
 
 

@@ -14,7 +14,7 @@ from m3c_md.search import learning
 from m3c_md.search.failures import excused
 from m3c_md.search.problem import FEW_COLUMNS, STANDARD, Kernel
 from m3c_md.search.runner import Runner
-from m3c_md.search.selection import Candidate
+from m3c_md.search.selection import Candidate, same_solution
 from m3c_md.search.trials import (
     MOST_SCOUTS,
     MOST_SWEPT,
@@ -56,8 +56,9 @@ class Exploration(Runner):
             found = found + self._of_all_starts()
         if not self._some_may_win(found):
             return found
-        most_swept = TRIALS_AT_ONCE if agreed else self._most_swept(found)
-        if len(scouting(self.bandwidths)) < len(self.bandwidths):
+        # Where starts agree, metrics that are learned meet other bandwidths soon enough.
+        if len(scouting(self.bandwidths)) < len(self.bandwidths) and not (agreed and self.options.learn):
+            most_swept = TRIALS_AT_ONCE if agreed else self._most_swept(found)
             trials = sweep(self.problem, found, self.bandwidths)
             found += self._judged_and_tried(trials, most_swept, "sweep", 0.5, 0.6)
         return found + self._learned(found) if self.options.learn else found
@@ -150,7 +151,7 @@ class Exploration(Runner):
                 trials = learning.continued_in(best, name, near)
                 more += self._judged_and_tried(trials, learning.LEARNED_AT_ONCE, name, 0.6, 0.68)
             before, best = best, self._best_first(found + more)[0]
-            if best.score > learning.WORTH_LEARNING * before.score:
+            if best.score > learning.WORTH_LEARNING * before.score or same_solution(best, before):
                 break
         if best.metric != STANDARD and STANDARD in self.problem.metrics:
             plain = learning.continued_in(best, STANDARD, self.bandwidths)

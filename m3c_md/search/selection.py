@@ -150,8 +150,9 @@ class Candidate:
 
     @property
     def sure(self) -> float:
-        """Metastability that is left when what rests on one part of the data is taken away: Q less its error."""
-        return float(self.metastability - np.nan_to_num(self.support.error))
+        """Metastability that fresh data may be expected to have; Q where that is not known."""
+        expected = self.support.expected
+        return float(self.metastability if np.isnan(expected) else expected)
 
     @property
     def lowest(self) -> float:
@@ -241,9 +242,9 @@ def ranked(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Cand
 def in_doubt(candidates: Sequence[Candidate]) -> set[int]:
     """Identities of the candidates with a state that rests on one part of the data, where there are better ones.
 
-    Better is one whose states rest on many parts and that is as metastable as what is sure of the other. Of many
-    states one or two are often visited rarely, and all the others of that candidate may be right: it is not given up
-    for one that cuts large states where nothing is.
+    Better is one whose states rest on many parts and that is as metastable in fresh data as may be expected of the
+    other. Of many states one or two are often visited rarely, and all the others of that candidate may be right: it is
+    not given up for one that cuts large states where nothing is.
     """
     errors = [float(np.nan_to_num(c.support.error)) for c in candidates]
     limit = max(LARGEST_ERROR, LARGER_ERROR * min(errors, default=0.0))
@@ -281,7 +282,7 @@ def choose(
     out: list[Candidate] = []
     n_same = SAME_KEPT if n_keep < len(candidates) else len(candidates)
     for candidate in candidates:
-        twin = next((c for c in alive if c.kernel == candidate.kernel and _same_solution(c, candidate)), None)
+        twin = next((c for c in alive if c.kernel == candidate.kernel and same_solution(c, candidate)), None)
         if not candidate.may_win(problem.settings, problem.n_windows):
             out.append(as_degenerate(candidate))
         elif twin is not None:
@@ -316,7 +317,8 @@ def as_degenerate(candidate: Candidate) -> Candidate:
     return candidate.ended(FateKind.DEGENERATE, detail)
 
 
-def _same_solution(a: Candidate, b: Candidate) -> bool:
+def same_solution(a: Candidate, b: Candidate) -> bool:
+    """Whether two candidates on the same windows have the same labels, but for a few."""
     return same_decomposition(a, b) and agreement(a.optimum.labels, b.optimum.labels) >= SAME_SOLUTION
 
 

@@ -32,8 +32,10 @@ SPARE_SHARE = 1.05
 LEAST_VARIANCE = 1e-6
 # Different lumpings to start from: the most metastable one of a few hundred transitions is often not the right one.
 N_LUMPINGS = 6
-# Points in which k-means looks for a few centres.
+# Points in which k-means looks for a few centres, and rounds in each of which it may move them: what is left then does
+# not change where a local search ends.
 CLUSTERED_POINTS = 3000
+CLUSTERING_ROUNDS = 30
 
 
 def shared_starts(name: SharedStart, problem: SearchProblem, rng: np.random.Generator) -> list[IntArray]:
@@ -54,10 +56,7 @@ def shared_starts(name: SharedStart, problem: SearchProblem, rng: np.random.Gene
         return [rng.permutation(np.arange(data.n_windows) % n_states)]
     if name == "kmeans":
         return [
-            k_means(space(data.frames), n_states, rng, n_restarts=5, max_points=CLUSTERED_POINTS).labels[
-                data.windows[0]
-            ]
-            for space in problem.spaces
+            _few_cells(space(data.frames), n_states, rng, n_restarts=5)[data.windows[0]] for space in problem.spaces
         ]
     if name == "kmedoids":
         return [k_medoids(joined_slices(data, problem.scale), n_states, rng).labels]
@@ -116,7 +115,15 @@ def kinetic_labels(blocks: FeatureBlocks, n_states: int, rng: np.random.Generato
         slow = eigh(whitening.T @ lagged @ whitening)[1][:, ::-1][:, : n_states - 1]
     projection = whitening @ slow
     first = np.concatenate([b.features[b.windows[0]] @ projection.astype(b.features.dtype) for b in blocks])
-    return k_means(first, n_states, rng, n_restarts=3, max_points=CLUSTERED_POINTS).labels
+    return _few_cells(first, n_states, rng, n_restarts=3)
+
+
+def _few_cells(points: FloatArray, n_cells: int, rng: np.random.Generator, n_restarts: int) -> IntArray:
+    """Labels of points by k-means with few centres, found in a sample and not to the last digit."""
+    found = k_means(
+        points, n_cells, rng, n_restarts=n_restarts, max_points=CLUSTERED_POINTS, max_iterations=CLUSTERING_ROUNDS
+    )
+    return found.labels
 
 
 def _covariances(blocks: FeatureBlocks) -> tuple[FloatArray, FloatArray]:

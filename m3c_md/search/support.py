@@ -31,11 +31,15 @@ class Support:
         Number of parts in which the state that is seen in the fewest parts is seen.
     without : tuple of float
         Q without each part.
+    expected : float
+        Q that fresh data of the same size may be expected to have, see `expected_metastability`; not a number where
+        that is not known.
     """
 
     error: float = np.nan
     n_parts: int = 0
     without: tuple[float, ...] = ()
+    expected: float = np.nan
 
 
 def metastability_of(transitions: FloatArray) -> FloatArray:
@@ -73,7 +77,7 @@ def support_of(transitions: FloatArray) -> Support:
     --------
     >>> half = np.array([[9.0, 1.0], [1.0, 9.0]])
     >>> support_of(np.stack([half, half]))
-    Support(error=0.0, n_parts=2, without=(1.8, 1.8))
+    Support(error=0.0, n_parts=2, without=(1.8, 1.8), expected=1.556...)
     >>> alone = np.array([[20.0, 0.0], [0.0, 0.0]])  # the second state is seen in one of two parts
     >>> support_of(np.stack([half, alone])).n_parts
     1
@@ -90,7 +94,31 @@ def support_of(transitions: FloatArray) -> Support:
         # A single visit may be longer than a part. Neighbours left out together: the moving blocks of Künsch (1989).
         neighbours = transitions + np.roll(transitions, -1, axis=0)
         error = max(error, np.sqrt(0.5 * (n_parts - 2) * _without(total, neighbours).var()))
-    return Support(float(error), fewest, tuple(without.tolist()))
+    return Support(float(error), fewest, tuple(without.tolist()), expected_metastability(transitions))
+
+
+def expected_metastability(transitions: FloatArray) -> float:
+    """Q that fresh data of the same size may be expected to have, from the transitions of each part.
+
+    A state that m independent parts have visited is visited by none of as many fresh ones with a probability of about
+    exp(-m) (Poisson), and then adds nothing. Parts count by their shares of the state, and so many as the largest
+    share goes into it; two neighbours may hold one visit, and are one where parts are many.
+
+    Examples
+    --------
+    >>> alone = np.zeros((10, 2, 2))
+    >>> alone[:, 0, 0], alone[3, 1, 1] = 10.0, 10.0  # the second state is seen in one part only
+    >>> round(expected_metastability(alone), 2)  # 1 - exp(-5) and 1 - exp(-1)
+    1.63
+    """
+    total = transitions.sum(axis=0)
+    mass = transitions.sum(axis=1) + transitions.sum(axis=2)
+    if len(mass) >= ENOUGH_PARTS:
+        mass = mass + np.roll(mass, -1, axis=0)
+    whole = total.sum(axis=0) + total.sum(axis=1)
+    n_independent = whole / np.where(whole > 0.0, mass.max(axis=0), 1.0)
+    stays = 2.0 * np.diagonal(total) / np.where(whole > 0.0, whole, 1.0)
+    return float((stays * -np.expm1(-n_independent)).sum())
 
 
 def error_of_difference(one: Support, other: Support) -> float:

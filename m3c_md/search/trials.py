@@ -48,8 +48,8 @@ N_DECOMPOSITIONS = 3
 # local optima differ less from those of their starts (by a factor of 1 to 2.5 over all studied systems).
 UNPROMISING = 2.5
 # Trials at the first bandwidths, and at the others, that are optimised at most: the most promising ones.
-MOST_SCOUTS = 8
-MOST_SWEPT = 12
+MOST_SCOUTS = 4
+MOST_SWEPT = 6
 # Trials in the metric of scaled columns that have places of their own: what they find need not be learned.
 PLAIN_TRIALS = 2
 # Kernels with which the same labels are optimised at first.

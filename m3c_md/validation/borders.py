@@ -18,6 +18,7 @@ from m3c_md.exceptions import DegenerateSolutionError, InputError, M3CWarning, S
 from m3c_md.inputs.dataset import Dataset
 from m3c_md.inputs.lengths import check_longest
 from m3c_md.inputs.settings import check_integer, check_positive, check_progress, check_random_state, check_string
+from m3c_md.inputs.state_names import names_or_none
 from m3c_md.markov.kinetics import Kinetics, effective_number, energy_of, kinetics_of_flows
 from m3c_md.markov.resampling import FlowSamples, blocks_of_trajectories
 from m3c_md.markov.reversible import reversible_flows
@@ -102,8 +103,17 @@ class ResampledRules:
         samples = np.array([counts(*one) for one in fitted])
         flows = FlowSamples(reversible_flows(estimate[None])[0], reversible_flows(samples))
         n_parts = min(effective_number(self.parts.trajectories), float(len(self.models)))
+        names = names_or_none(self.model.state_names, n) if order is None else None
         return kinetics_of_flows(
-            flows, lag, "refit", n_parts, dt=step, unit=name, energy=energy, warnings=list(self.model.warnings)
+            flows,
+            lag,
+            "refit",
+            n_parts,
+            dt=step,
+            unit=name,
+            energy=energy,
+            warnings=list(self.model.warnings),
+            names=names,
         )
 
 

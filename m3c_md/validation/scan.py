@@ -78,11 +78,11 @@ class StateScan:
 
         return plot_scan(self.table, lagtime=self.lagtime, dt=self.dt, unit=self.unit, axes=axes)
 
-    def plot_tree(self, *, ax: Any = None) -> Any:
+    def plot_tree(self, *, names: Any = None, ax: Any = None) -> Any:
         """Draw how states split as their number grows; see `m3c_md.plots.plot_state_tree`."""
         from m3c_md.plots.tree import plot_state_tree
 
-        return plot_state_tree(self, ax=ax)
+        return plot_state_tree(self, names=names, ax=ax)
 
     def __repr__(self) -> str:
         table = self.table.drop(columns="warnings").to_string(float_format=lambda value: f"{value:.4g}")

@@ -23,6 +23,7 @@ class Sampler:
 
     def __init__(self, columns: list[str], shares: np.ndarray) -> None:
         self.relevance = pd.Series(shares / shares.sum(), index=columns)
+        self.state_names = ["0", "1"]
 
     def sample(self, features, n):
         return [np.array([[trajectory, frame] for frame in range(n)]) for trajectory in range(len(features))]

@@ -720,6 +720,7 @@ class TestArrays:
             "error",
             "least_share",
             "without",
+            "expected",
         }:
             if array_of(members[f"{key}.npy"]).dtype == np.float64:
                 refused(with_entry(members, key, value), f"the array '{key}' has entries that are not finite, or above")

@@ -22,7 +22,7 @@ KEYWORDS = {
     "SUM": {"ARG", "PERIODIC"},
     "PRINT": {"ARG", "FILE", "STRIDE", "FMT"},
 }
-FUNCTIONS = {"sin": np.sin, "cos": np.cos, "exp": np.exp}
+FUNCTIONS = {"sin": np.sin, "cos": np.cos, "exp": np.exp, "log": np.log}
 
 
 class Plumed:

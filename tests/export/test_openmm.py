@@ -103,6 +103,20 @@ class TestForce:
         slopes = (evaluated(context, points + shift)[0] - evaluated(context, points - shift)[0]) / (2.0 * step)
         assert np.abs(slopes + forces[:, atom, 0]).max() < 1e-4
 
+    @pytest.mark.parametrize("form", ["expression", "python", "nested"])
+    @pytest.mark.parametrize("kind", ["difference", "membership"])
+    def test_merged_states(self, ala2: Case, form: Any, kind: Any) -> None:
+        merged = ala2.model.merge([1, [0, 2]])
+        for states in ((0, 1), (1, 0)):
+            force = merged.to_openmm(states=states, kind=kind, form=form)
+            energies, forces = evaluated(context_of(force, ala2.trajectory.n_atoms), ala2.trajectory.xyz)
+            variable = merged.collective_variable(states, kind)
+            assert np.abs(energies - variable.values(ala2.frames)).max() < 1e-6
+            function = RuleFunction(variable, ala2.columns.quartets)
+            points = ala2.trajectory.xyz[:, function.particles].astype(np.float64)
+            exact = np.array([function.energy_and_forces(x)[1] for x in points])
+            assert np.abs(forces[:, function.particles] - exact).max() < 1e-4
+
     def test_the_form_fits_the_number_of_angles(self, ala2: Case, ala10: Case, monkeypatch: pytest.MonkeyPatch) -> None:
         import openmm
 

@@ -42,6 +42,15 @@ class TestModule:
         assert one.shape == (1,)
         assert abs(one[0] - expected[3]) < 1e-9
 
+    @pytest.mark.parametrize("kind", ["difference", "membership"])
+    def test_merged_states(self, ala2: Case, torch: Any, kind: Any) -> None:
+        merged = ala2.model.merge([1, [0, 2]])
+        for states in ((0, 1), (1, 0)):
+            module = merged.to_torch(states=states, kind=kind, inputs="columns")
+            expected = merged.collective_variable(states, kind).values(ala2.frames)
+            assert np.abs(module(torch.from_numpy(ala2.frames)).numpy()[:, 0] - expected).max() < 1e-9
+            assert abs(module(torch.from_numpy(ala2.frames[3])).item() - expected[3]) < 1e-9
+
     @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
     def test_it_takes_single_precision_and_is_read_back_without_this_package(
         self, ala2: Case, torch: Any, tmp_path: Path

@@ -139,7 +139,7 @@ def test_both_ways_lead_to_the_same_optimum(bias, precision, way, monkeypatch):
     blocks = split([replace(block, features=block.features.astype(precision))], (100, 0, 140))
     results = []
     for n_iterations in (MANY, 0):
-        monkeypatch.setattr(large_margin, "affordable_iterations", lambda *_, n=n_iterations: n)
+        monkeypatch.setattr(large_margin, "affordable_iterations", lambda *_, n=n_iterations, **__: n)
         results.append(way(lambda: solve_large_margin(blocks, labels, 4, BETA, bias=bias, tolerance=1e-5)))
     assert all(result.converged for result in results)
     assert results[0].objective == pytest.approx(results[1].objective, rel=2e-5)
@@ -157,7 +157,7 @@ class MadeAnew:
 
 
 def test_blocks_that_are_made_anew_in_every_pass(monkeypatch):
-    monkeypatch.setattr(large_margin, "affordable_iterations", lambda *_: MANY)
+    monkeypatch.setattr(large_margin, "affordable_iterations", lambda *_, **__: MANY)
     block, labels = wells()
     blocks = split([block], (100, 0, 140))
     here, anew = (solve_large_margin(data, labels, 4, BETA) for data in (blocks, MadeAnew(blocks)))
@@ -171,7 +171,7 @@ def test_the_tilted_problem_too(monkeypatch):
     tilt = Rule(1e-3 * rng.normal(size=(4, 5)), np.zeros(4))
     rules = []
     for n_iterations in (MANY, 0):
-        monkeypatch.setattr(large_margin, "affordable_iterations", lambda *_, n=n_iterations: n)
+        monkeypatch.setattr(large_margin, "affordable_iterations", lambda *_, n=n_iterations, **__: n)
         rules.append(minimise_smoothed([block], labels, start, BETA, 0.1, tilt, tolerance=1e-6, max_passes=100))
     np.testing.assert_allclose(rules[0].weights, rules[1].weights, atol=1e-4)
 
@@ -235,9 +235,9 @@ class TestFallback:
 
     def both(self, monkeypatch, n_iterations=MANY):
         block, labels = wells()
-        monkeypatch.setattr(large_margin, "affordable_iterations", lambda *_: 0)
+        monkeypatch.setattr(large_margin, "affordable_iterations", lambda *_, **__: 0)
         expected = solve_large_margin([block], labels, 4, BETA)
-        monkeypatch.setattr(large_margin, "affordable_iterations", lambda *_: n_iterations)
+        monkeypatch.setattr(large_margin, "affordable_iterations", lambda *_, **__: n_iterations)
         return solve_large_margin([block], labels, 4, BETA), expected
 
     def test_limit_on_iterations(self, monkeypatch):

@@ -102,7 +102,8 @@ def candidate(
 ):
     """A candidate that nobody has optimised: what is done with it depends on these properties alone."""
     optimum = LocalOptimum(Rule(np.zeros((3, 10)), np.zeros(3)), labels_of(shift), score, 0.0, 1, True, (score,))
-    support = Support(error, n_parts)
+    # A state of one part makes an error of one, and is missing in fresh data with probability 1 / e.
+    support = Support(error, n_parts, expected=quality - error / np.e)
     shares = np.array(populations)
     return Candidate(
         start, Kernel(bandwidth, metric), optimum, score, shares, quality, N_CANDIDATE_WINDOWS, support=support, **more

@@ -47,16 +47,17 @@ def test_a_rare_state_wins_by_its_score(problem):
 
 def test_what_rests_on_one_part_gives_way_whatever_its_score(problem):
     lucky = candidate("lucky", 1.0, 0.01, quality=2.99, error=1.01 * LARGEST_ERROR)
-    other = candidate("a", 1.0, 0.3, quality=2.8)
+    other = candidate("a", 1.0, 0.3, quality=2.95)
     assert order(problem, lucky, other) == ["a", "lucky"]
     sure = replace(lucky, support=replace(lucky.support, error=0.99 * LARGEST_ERROR))
     assert order(problem, sure, other) == ["lucky", "a"]
 
 
 def test_states_that_are_sure_are_not_given_up_for_one_that_is_not(problem):
-    """Without its third state a candidate may still be more metastable than another with all of them."""
+    """Fresh data see its third state with a probability of 1 - 1/e, which may be more than another has to offer."""
     rarely_visited = candidate("right but for one", 1.0, 0.01, quality=2.9, error=0.9)
-    for quality, winner in ((1.9, "right but for one"), (2.1, "poor")):
+    assert rarely_visited.sure == pytest.approx(2.57, abs=0.01)
+    for quality, winner in ((2.5, "right but for one"), (2.6, "poor")):
         assert order(problem, rarely_visited, candidate("poor", 1.0, 0.3, quality=quality))[0] == winner
 
 

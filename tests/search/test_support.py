@@ -7,7 +7,13 @@ import pytest
 
 from m3c_md.frames.parts import N_PARTS, independent_parts
 from m3c_md.search.selection import LARGEST_ERROR
-from m3c_md.search.support import ENOUGH_PARTS, metastability_of, part_transitions, support_of
+from m3c_md.search.support import (
+    ENOUGH_PARTS,
+    expected_metastability,
+    metastability_of,
+    part_transitions,
+    support_of,
+)
 
 
 class TestParts:
@@ -119,3 +125,45 @@ class TestSupport:
 
     def test_one_part_tells_nothing(self):
         assert np.isnan(support_of(np.ones((1, 2, 2))).error)
+
+
+class TestExpectedMetastability:
+    """Q of fresh data: a state of m parts is missing there with probability exp(-m)."""
+
+    @staticmethod
+    def parts(n_parts, holding):
+        """Parts that never leave the first state, but for some that never leave the second."""
+        transitions = np.zeros((n_parts, 2, 2))
+        transitions[:, 0, 0] = 10.0
+        transitions[holding, 1, 1] = 10.0
+        return transitions
+
+    @pytest.mark.parametrize(("holding", "n_independent"), [([3], 1), ([3, 8], 2), ([1, 5, 9], 3), ([3, 4], 1)])
+    def test_by_hand(self, holding, n_independent):
+        """Two neighbours may hold one visit, cut in two."""
+        expected = (1.0 - np.exp(-10.0)) + (1.0 - np.exp(-n_independent))
+        assert expected_metastability(self.parts(20, holding)) == pytest.approx(expected, rel=1e-12)
+
+    def test_a_part_counts_by_its_share(self):
+        uneven = self.parts(20, [3, 8])
+        uneven[8, 1, 1] = 0.1
+        assert expected_metastability(uneven) == pytest.approx(expected_metastability(self.parts(20, [3])), abs=0.01)
+
+    def test_of_states_seen_everywhere_it_is_q(self):
+        rng = np.random.default_rng(0)
+        transitions = rng.uniform(1.0, 2.0, size=(40, 3, 3)) + 20.0 * np.eye(3)
+        q = float(metastability_of(transitions.sum(axis=0)))
+        assert expected_metastability(transitions) == pytest.approx(q, abs=1e-4)
+        assert support_of(transitions).expected == expected_metastability(transitions)
+
+    def test_it_foretells_whether_fresh_data_show_a_state(self):
+        """Over many draws of what is seen, no more is promised than fresh data of the same kind keep."""
+        rng = np.random.default_rng(1)
+        n_parts, promised, kept = 40, [], []
+        for _ in range(400):
+            seen = np.flatnonzero(rng.random(n_parts) < rng.uniform(0.5, 4.0) / n_parts)
+            fresh = rng.random(n_parts) < len(seen) / n_parts
+            if len(seen):
+                promised.append(expected_metastability(self.parts(n_parts, seen)))
+                kept.append(1.0 + fresh.any())
+        assert abs(np.mean(promised) - np.mean(kept)) < 3.0 * np.std(kept) / np.sqrt(len(kept)) + 0.05

@@ -1,0 +1,81 @@
+"""Picture of transition paths: who stands where, what is written on the arrows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pytest
+from deeptime.markov.msm import MarkovStateModel
+from matplotlib.patches import Circle, FancyArrowPatch
+
+from m3c_md import transition_paths
+from m3c_md.exceptions import InputError
+from m3c_md.plots import plot_paths, state_color
+from m3c_md.plots.paths import WAY, path_positions
+
+matplotlib.use("Agg")
+FORK = np.array([[0.85, 0.1, 0.05, 0.0], [0.1, 0.8, 0.0, 0.1], [0.05, 0.0, 0.9, 0.05], [0.0, 0.1, 0.05, 0.85]])
+NAMES = ["coil", "turn", "3-10", "helix"]
+
+
+@pytest.fixture
+def axes() -> Any:
+    return plot_paths(transition_paths(MarkovStateModel(FORK), 0, 3, names=NAMES, dt=0.2, unit="ns"))
+
+
+def of(axes: Any, kind: type) -> list[Any]:
+    return [patch for patch in axes.patches if isinstance(patch, kind)]
+
+
+def test_states_stand_at_their_committors(axes: Any) -> None:
+    circles = of(axes, Circle)
+    assert [circle.center[0] / WAY for circle in circles] == pytest.approx([0.0, 0.5, 0.5, 1.0])
+    assert [circle.get_facecolor() for circle in circles] == [
+        matplotlib.colors.to_rgba(state_color(state)) for state in range(4)
+    ]
+    assert circles[0].center[1] == circles[1].center[1] == circles[3].center[1] != circles[2].center[1]
+
+
+def test_arrows_have_shares_and_fluxes_in_units(axes: Any) -> None:
+    arrows = of(axes, FancyArrowPatch)
+    assert len(arrows) == 4
+    assert arrows[0].get_linewidth() > arrows[-1].get_linewidth()
+    texts = [text.get_text() for text in axes.texts]
+    assert texts.count("67%\n0.0625") == 2
+    assert {"coil\n25%", "helix\n25%"} <= set(texts)
+    assert "mean first-passage time 5.33 ns" in axes.get_title()
+    assert "flux in 1/ns" in axes.get_title()
+
+
+def test_states_without_flux_are_left_out() -> None:
+    # A dead end hangs on the middle of a line.
+    matrix = np.diag([0.1, 0.1], 1)
+    matrix = np.pad(matrix + matrix.T, (0, 1))
+    matrix[1, 3] = matrix[3, 1] = 0.1
+    msm = MarkovStateModel(matrix + np.diag(1.0 - matrix.sum(axis=1)))
+    axes = plot_paths(transition_paths(msm, 0, 2))
+    assert len(of(axes, Circle)) == 3
+    assert len(of(axes, FancyArrowPatch)) == 2
+
+
+def test_no_two_states_overlap() -> None:
+    rng = np.random.default_rng(0)
+    for n in (3, 6, 10):
+        committors = np.concatenate([[0.0], np.sort(rng.random(n)), [1.0]])
+        places = path_positions(committors, [0, n + 1], np.full(n + 2, 0.4))
+        apart = np.linalg.norm(places[:, None] - places, axis=2) + 9.0 * np.eye(n + 2)
+        assert apart.min() > 0.8
+
+
+def test_given_axes_are_used() -> None:
+    import matplotlib.pyplot as plt
+
+    _, given = plt.subplots()
+    assert plot_paths(transition_paths(MarkovStateModel(FORK), 0, 3), ax=given) is given
+
+
+def test_something_else_is_refused() -> None:
+    with pytest.raises(InputError, match="transition_paths"):
+        plot_paths(MarkovStateModel(FORK))  # type: ignore[arg-type]
