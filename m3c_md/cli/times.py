@@ -78,9 +78,13 @@ def time_lines(options: argparse.Namespace) -> list[str]:
 
 def _take_from_files(options: argparse.Namespace) -> None:
     """Set --dt and --unit to what all files say, if they do."""
+    from m3c_md.exceptions import InputError
     from m3c_md.features.files import trajectory_files
 
-    steps = {path: step_of_file(path) for path in trajectory_files(options.files)}
+    try:
+        steps = {path: step_of_file(path) for path in trajectory_files(options.files)}
+    except InputError:  # told when they are read, after all that can be checked without them
+        return
     known = [step for step in steps.values() if step is not None]
     if not known or len(known) < len(steps) or max(known) - min(known) > ROUNDING * max(known):
         return
