@@ -21,6 +21,10 @@ class InputError(InputFormatError):  # type: ignore[misc]
     """Data or a parameter that cannot be used; the message names the value and the remedy."""
 
 
+class InputTypeError(InputError, TypeError):
+    """Data of a type that no number can be made of; also a `TypeError`, as scikit-learn wants it."""
+
+
 class SolverError(RuntimeError):
     """A numerical solver did not deliver a usable answer; the message carries its status."""
 
@@ -54,6 +58,10 @@ class DegenerateSolutionError(RuntimeError):
 
 class M3CWarning(UserWarning):
     """Base class of the package's warnings."""
+
+
+class NotFittedWarning(M3CWarning):
+    """The model of an estimator was asked for before a fit."""
 
 
 class ShortTrajectoryWarning(M3CWarning):

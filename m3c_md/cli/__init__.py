@@ -28,7 +28,7 @@ EXAMPLES = """examples:
   m3c-md kinetics states/model.m3c run*.xtc --top protein.pdb --core --dt 2 --unit ps --out kinetics
   m3c-md profile states/model.m3c run*.xtc --top protein.pdb --out profile
   m3c-md compare run*.xtc --top protein.pdb --n-states 3 --out comparison
-  m3c-md scan run*.xtc --top protein.pdb --states 2 3 4 5 --out scan
+  m3c-md scan run*.xtc --top protein.pdb --states 2-5 --out scan
   m3c-md fit distances*.npy --n-states 4 --out states      (your own features)
   m3c-md export states/model.m3c --top protein.pdb --to plumed --states 0 2 --out plumed.dat
   m3c-md sample states/model.m3c --states 0 2 --temperature 300 --out biased

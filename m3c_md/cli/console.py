@@ -30,6 +30,12 @@ class Console:
         """Print a line for people."""
         print(text, file=sys.stderr if self.json else sys.stdout, flush=True)
 
+    def begin(self, what: str) -> None:
+        """Say what is being done now and, before the first fit on a machine, why it takes longer than the next."""
+        from m3c_md.clustering.compilation import COMPILING, is_compiled
+
+        self.say(f"{what}{'' if is_compiled() else f' ({COMPILING})'} ...")
+
     def warn(self, message: str) -> None:
         """Print a warning as a plain line, each only once, and remember it for the report."""
         text = " ".join(message.split())
@@ -41,6 +47,13 @@ class Console:
         """Print the JSON object, if it was asked for."""
         if self.json:
             print(json.dumps(plain(result), indent=1, allow_nan=False), flush=True)
+
+
+def progress_bar(*given: Any, **options: Any) -> Any:
+    """Progress bar of tqdm that is drawn on a terminal only: in a file it would be a hundred lines of one."""
+    from tqdm import tqdm
+
+    return tqdm(*given, disable=None, **options)
 
 
 def plain(value: Any) -> Any:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from m3c_md.cli.console import Console
+from m3c_md.cli.console import Console, progress_bar
 from m3c_md.cli.fit import FEATURES, MODEL, brief_list, write_labels
 from m3c_md.cli.output import OutputFolder, add_output_options
 from m3c_md.cli.report import (
@@ -33,7 +33,7 @@ MICROSTATES = (100, 200, 500)
 STRUCTURES_PER_STATE = 10
 DEMO_FILES = (
     *("ramachandran.png", "implied_timescales.png", "metastability.png", "relevance.png", "search.png"),
-    *(MODEL, FEATURES, "labels/*.npy", "structures/state_*.pdb", "table.csv", "report.txt"),
+    *(MODEL, FEATURES, "labels/*.npy", "structures/state_*.pdb", "structures/frames.csv", "table.csv", "report.txt"),
 )
 
 
@@ -55,8 +55,6 @@ def add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 def run_demo(options: argparse.Namespace, console: Console) -> int:
     """Read, fit, compare, and write everything down."""
-    from tqdm import tqdm
-
     from m3c_md.data import alanine_dipeptide
 
     began = time.perf_counter()
@@ -67,10 +65,12 @@ def run_demo(options: argparse.Namespace, console: Console) -> int:
         shipped = alanine_dipeptide()
         files = shipped.trajectory_files
         console.say(f"Alanine dipeptide in implicit solvent: {shipped}.")
+        console.say(f"Reading {' and '.join(path.name for path in files)} ...")
         data = _load(shipped, options.jobs)
         for line in data_lines(data):
             console.say(line)
-        console.say(f"\nFitting M3C and PCCA+ to these, judging on the other {len(shipped.angles) - len(files)} ...")
+        console.say()
+        console.begin(f"Fitting M3C and PCCA+ to these, judging on the other {len(shipped.angles) - len(files)}")
         comparison = compare(
             data.features,
             N_STATES,
@@ -81,7 +81,7 @@ def run_demo(options: argparse.Namespace, console: Console) -> int:
             unit=shipped.unit,
             random_state=options.seed,
             n_jobs=options.jobs,
-            progress=tqdm,
+            progress=progress_bar,
         )
         warn_of_methods(console, comparison.table["warnings"].to_dict())
         if "M3C" not in comparison.models:
@@ -91,6 +91,7 @@ def run_demo(options: argparse.Namespace, console: Console) -> int:
         body = _findings(comparison, model, data)
         for line in ["", *body]:
             console.say(line)
+        console.say("\nWriting labels, model, pictures and structures ...")
         _write(folder, comparison, model, data)
         seconds = time.perf_counter() - began
         folder.text("report.txt", report_text(options, console, data, body, seconds))

@@ -7,7 +7,7 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from m3c_md.cli.console import Console
+from m3c_md.cli.console import Console, progress_bar
 from m3c_md.cli.markov import (
     add_core_option,
     core_files,
@@ -18,9 +18,10 @@ from m3c_md.cli.markov import (
     warn_of_rise,
 )
 from m3c_md.cli.output import OutputFolder, add_checkpoint_option, add_output_options
-from m3c_md.cli.report import data_lines, draw_ramachandran, relevance_lines, report_text, state_lines
+from m3c_md.cli.report import data_lines, relevance_lines, report_text, state_lines, state_pictures
 from m3c_md.cli.structures import write_structures
-from m3c_md.cli.trajectories import Trajectories, add_data_options, load_trajectories, time_step, whole_number
+from m3c_md.cli.times import time_lines, time_step
+from m3c_md.cli.trajectories import Trajectories, add_data_options, load_trajectories, whole_number
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,8 +32,10 @@ if TYPE_CHECKING:
 
 MODEL, FEATURES = "model.m3c", "features.json"
 FIT_FILES = (
-    *(MODEL, FEATURES, "labels/*.npy", "cored/*.npy", "transitions/*.npy", "structures/state_*.pdb"),
-    *("implied_timescales.png", "ramachandran.png", "relevance.png", "search.png", "report.txt"),
+    *(MODEL, FEATURES, "labels/*.npy", "cored/*.npy", "transitions/*.npy"),
+    *("structures/state_*.pdb", "structures/frames.csv"),
+    *("implied_timescales.png", "ramachandran.png", "states.png", "residues.png", "relevance.png", "search.png"),
+    "report.txt",
 )
 
 EXAMPLES = """examples:
@@ -41,9 +44,11 @@ EXAMPLES = """examples:
   m3c-md fit distances*.npy --n-states 3 --out states
 
 DIR gets labels/NAME.npy (a state per frame), model.m3c and features.json (for m3c-md transform and
-m3c_md.load_model), implied_timescales.png, search.png, ramachandran.png (for one phi and one psi),
+m3c_md.load_model), implied_timescales.png, search.png, the states as ramachandran.png (one phi and
+one psi) or else as states.png (over two slow coordinates) and residues.png (over phi and psi of each residue),
 relevance.png (which residues or columns the states depend on), structures/state_0.pdb ... (the frames
-deepest inside each state, B-factors: relevance of the residue) and report.txt. With --core also
+deepest inside each state, superposed; B-factors: relevance of the residue), structures/frames.csv (which
+frames these are) and report.txt. With --core also
 cored/NAME.npy (states by coring) and transitions/NAME.npy (True for frames between two cores)."""
 
 
@@ -71,19 +76,19 @@ def add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 def run_fit(options: argparse.Namespace, console: Console) -> int:
     """Fit, say what was found, and write everything down; what matters most is written first."""
-    from tqdm import tqdm
-
-    time_step(options)  # a unit without a time is told before any data are read
+    dt, unit = time_step(options)  # a unit without a time is told before any data are read
     began = time.perf_counter()
     with OutputFolder(options.out, FIT_FILES, force=options.force) as folder:
         from m3c_md import M3C
 
-        estimator = M3C(options.n_states, options.lag, random_state=options.seed, n_jobs=options.jobs, progress=tqdm)
+        settings = {"random_state": options.seed, "n_jobs": options.jobs, "progress": progress_bar}
+        estimator = M3C(options.n_states, options.lag, **settings)
         estimator._checked_settings(checkpoint=options.checkpoint)
         data = load_trajectories(options)
         folder.protect(data.inputs)
-        for line in data_lines(data):
+        for line in data_lines(data) + time_lines(options):
             console.say(line)
+        console.begin(f"looking for {options.n_states} states at lag time {options.lag * dt:g} {unit}")
         model = estimator.fit_fetch(data.features, checkpoint=options.checkpoint, featurizer=data.featurizer)
         dtrajs = model.transform(data.features)
         write_labels(folder, data, dtrajs)
@@ -97,6 +102,7 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
         console.say()
         for line in body:
             console.say(line)
+        console.say(f"\nwriting pictures{' and structures' if with_structures else ''} ...")
         _write_pictures(folder, model, data, curves)
         if with_structures:
             write_structures(folder, model, data, options.structures)
@@ -212,9 +218,8 @@ def _write_pictures(
     from m3c_md.plots import plot_implied_timescales, plot_relevance, plot_search
 
     folder.picture("implied_timescales.png", plot_implied_timescales(timescales))
-    map_of_states: Any = draw_ramachandran(model, data)
-    if map_of_states is not None:
-        folder.picture("ramachandran.png", map_of_states)
+    for name, axes in state_pictures(model, data).items():
+        folder.picture(name, axes)
     folder.picture("relevance.png", plot_relevance(model))
     folder.picture("search.png", plot_search(model))
 

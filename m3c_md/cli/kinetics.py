@@ -13,7 +13,8 @@ from m3c_md.cli.markov import add_core_option
 from m3c_md.cli.output import OutputFolder, add_output_options
 from m3c_md.cli.paths import PATH_FILES, add_paths_option, path_ends, write_paths
 from m3c_md.cli.report import data_lines, report_text
-from m3c_md.cli.trajectories import add_file_options, positive_number, time_step, whole_number
+from m3c_md.cli.times import time_lines, time_step
+from m3c_md.cli.trajectories import add_file_options, add_time_options, positive_number, whole_number
 
 KINETICS_FILES = ("states.csv", "passages.csv", "states.md", "states.tex", "network.png", *PATH_FILES, "report.txt")
 
@@ -44,9 +45,7 @@ def add_kinetics(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_file_options(parser)
     add_core_option(parser)
     add_paths_option(parser)
-    parser.add_argument("--lag", type=whole_number(1), default=1, metavar="N", help="lag time in frames (default: 1)")
-    parser.add_argument("--dt", type=positive_number, metavar="X", help="time between two frames")
-    parser.add_argument("--unit", help="unit of --dt (default: ps)")
+    add_time_options(parser)
     parser.add_argument(
         "--temperature", type=positive_number, metavar="T", help="in kelvin; then free energies are in kJ/mol, not kT"
     )
@@ -67,7 +66,7 @@ def run_kinetics(options: argparse.Namespace, console: Console) -> int:
         ends = path_ends(options)
         model, data = load_like_fit(options)
         folder.protect(data.inputs)
-        for line in data_lines(data):
+        for line in data_lines(data) + time_lines(options):
             console.say(line)
         summary = model.summary(
             data.features,

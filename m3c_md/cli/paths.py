@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from m3c_md.cli.output import OutputFolder
 from m3c_md.cli.structures import write_transition
-from m3c_md.cli.trajectories import Trajectories, time_step
+from m3c_md.cli.times import time_step
+from m3c_md.cli.trajectories import Trajectories
 
 if TYPE_CHECKING:
     from m3c_md.clustering.state_model import StateModel

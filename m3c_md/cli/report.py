@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from m3c_md.cli.console import Console
+from m3c_md.cli.times import time_lines
 from m3c_md.cli.trajectories import Trajectories
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def report_text(
             f"seconds: {seconds:.1f}",
             "",
             *data_lines(data),
+            *time_lines(options),
             *(f"  {path}: {len(x)} frames" for path, x in zip(data.files, data.features, strict=True)),
             "",
             *body,
@@ -91,6 +93,29 @@ def draw_ramachandran(models: Any, data: Trajectories) -> Any:
         return features
 
     return plot_ramachandran(models, data.features, angles, embed=embed if len(columns) == 4 else None, unit="radians")
+
+
+def state_pictures(models: Any, data: Trajectories) -> dict[str, Any]:
+    """Axes with the states of a model, or of a dict of them, by the names of files.
+
+    Over φ and ψ where there is one of each; else over the two slowest coordinates and, for one model of dihedrals, over
+    φ and ψ of every residue.
+    """
+    from m3c_md.plots import plot_residues, plot_state_map
+    from m3c_md.plots.residues import torsions_by_residue
+
+    single = draw_ramachandran(models, data)
+    if single is not None:
+        return {"ramachandran.png": single}
+    several = models.values() if isinstance(models, Mapping) else [models]
+    drawn: dict[str, Any] = {}
+    if len(data.settings.columns) == 2 or any(getattr(one, "n_directions", 0) > 1 for one in several):
+        drawn["states.png"] = plot_state_map(models, data.features)
+    if data.settings.dihedrals is None or isinstance(models, Mapping):
+        return drawn
+    if torsions_by_residue(data.features[0][:1], data.settings.columns):
+        drawn["residues.png"] = plot_residues(models, data.features, columns=data.settings.columns)
+    return drawn
 
 
 def state_lines(model: StateModel) -> list[str]:

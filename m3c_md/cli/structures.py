@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from m3c_md.cli.console import silent_standard_output
+from m3c_md.cli.console import progress_bar, silent_standard_output
 from m3c_md.cli.output import OutputFolder
 from m3c_md.cli.trajectories import Trajectories
 
@@ -20,19 +20,22 @@ if TYPE_CHECKING:
 
 # mdtraj writes B-factors of less than 100 only.
 LARGEST_B_FACTOR = 99.99
-# Fewer atoms than this do not say how a molecule is turned.
-FEWEST_FITTED = 4
+# Names of the atoms of a backbone, and how many are needed to lay one structure on another.
+BACKBONE, FEWEST_FITTED = ("N", "CA", "C", "O"), 3
 # A remark of free text, and the letters of a line that follow its number.
 REMARK, REMARK_WIDTH = "REMARK  99 ", 69
 
 
 def write_structures(folder: OutputFolder, model: M3CModel, data: Trajectories, n_structures: int) -> None:
-    """Write the frames deepest inside each state, deepest first, with all atoms of the files."""
+    """Write the frames deepest inside each state, deepest first, superposed, with all atoms of the files.
+
+    A table beside them, and remarks in them, say which frames they are.
+    """
     from m3c_md.inputs.state_names import state_file
 
     samples = model.sample(data.features, n_structures)
     names = [f"structures/state_{state_file(model.state_names, state)}.pdb" for state in range(len(samples))]
-    _write_files(folder, model, data, dict(zip(names, samples, strict=True)))
+    _write_files(folder, model, data, dict(zip(names, samples, strict=True)), "structures/frames.csv")
 
 
 def write_transition(folder: OutputFolder, model: StateModel, data: Trajectories, ends: list[int], chosen: Any) -> None:
@@ -40,37 +43,43 @@ def write_transition(folder: OutputFolder, model: StateModel, data: Trajectories
     from m3c_md.inputs.state_names import state_file
 
     names = "_to_".join(state_file(model.state_names, state) for state in ends)
-    _write_files(folder, model, data, {f"structures/transition_{names}.pdb": chosen}, superposed=True)
+    _write_files(folder, model, data, {f"structures/transition_{names}.pdb": chosen})
 
 
 def _write_files(
-    folder: OutputFolder, model: Any, data: Trajectories, files: dict[str, Any], *, superposed: bool = False
+    folder: OutputFolder, model: Any, data: Trajectories, files: dict[str, Any], table: str | None = None
 ) -> None:
-    """Write one PDB file of several models for each list of (trajectory, frame) indices."""
+    """Write one PDB file of superposed models for each list of (trajectory, frame) indices, and a table of them all."""
     import mdtraj as md
-    from tqdm import tqdm
+    import pandas as pd
 
     from m3c_md.features.files import plain_path, read_topology
 
     topology = read_topology(data.top, data.files)
     shares = _relevance(model, data)
     factors = None if shares is None else b_factors(topology, shares, data.settings.residues)
-    with silent_standard_output(), tqdm(total=sum(map(len, files.values())), desc="structures") as bar:
+    fitted, reference, rows = superposed_atoms(topology, data.settings.residues), None, []
+    with silent_standard_output(), progress_bar(total=sum(map(len, files.values())), desc="structures") as bar:
         for target, chosen in files.items():
             frames = []
-            for trajectory, frame in chosen.tolist():
+            for number, (trajectory, frame) in enumerate(chosen.tolist(), 1):
+                place = frame * data.stride
                 with plain_path(data.files[trajectory]) as name:
-                    frames.append(md.load_frame(name, frame * data.stride, top=topology))
+                    frames.append(md.load_frame(name, place, top=topology))
+                rows.append((Path(target).name, number, str(data.files[trajectory]), place))
                 bar.update()
             if not frames:
                 continue
-            joined = md.join(frames, check_topology=False)
-            if superposed:
-                joined.superpose(joined, 0, atom_indices=_fitted_atoms(topology))
+            joined = superposed(md.join(frames, check_topology=False), reference, fitted)
+            reference = joined[0] if reference is None else reference
+            notes = [] if shares is None else [b_factor_note(shares)]
+            notes += [_superposition_note(len(fitted)), *map(_frame_note, rows[-len(frames) :])]
             with folder.writing(target) as path:
                 joined.save_pdb(str(path), bfactors=factors)
-                if shares is not None:
-                    _add_remark(path, b_factor_note(shares))
+                _add_remarks(path, notes)
+    if table is not None:
+        columns = ["structure", "model", "file", "frame"]
+        folder.table(table, pd.DataFrame(rows, columns=columns).set_index("structure"))
 
 
 def _relevance(model: Any, data: Trajectories) -> pd.Series | None:
@@ -85,12 +94,33 @@ def _relevance(model: Any, data: Trajectories) -> pd.Series | None:
     return relevance_by_residue(relevance, data.settings.columns)
 
 
-def _fitted_atoms(topology: md.Topology) -> NDArray[Any]:
-    """Atoms that structures are superposed by: the backbone, or all atoms where there is none."""
-    import numpy as np
+def superposed_atoms(topology: md.Topology, residues: Any = None) -> list[int]:
+    """Atoms by which structures are laid on top of each other: the backbone of the residues with columns.
 
-    backbone = topology.select("backbone")
-    return backbone if len(backbone) >= FEWEST_FITTED else np.arange(topology.n_atoms)
+    All atoms of these residues but hydrogens where there are fewer than three of the backbone.
+
+    Parameters
+    ----------
+    topology : mdtraj.Topology
+    residues : optional
+        As given to the featurizer.
+    """
+    from m3c_md.features.dihedrals import chosen_residues
+
+    atoms = [atom for residue in chosen_residues(topology, residues) for atom in residue.atoms]
+    backbone = [atom.index for atom in atoms if atom.name in BACKBONE]
+    heavy = [atom.index for atom in atoms if atom.element is None or atom.element.symbol != "H"]
+    return backbone if len(backbone) >= FEWEST_FITTED else heavy
+
+
+def superposed(frames: md.Trajectory, reference: md.Trajectory | None, atoms: list[int]) -> md.Trajectory:
+    """Structures of a state turned and moved on to the first of them, which is laid on a reference, if there is one."""
+    if len(atoms) < FEWEST_FITTED:
+        return frames
+    if reference is not None:
+        first = frames[0].superpose(reference, atom_indices=atoms)
+        return frames.superpose(first, atom_indices=atoms)
+    return frames.superpose(frames, 0, atom_indices=atoms)
 
 
 def b_factors(topology: md.Topology, shares: pd.Series, residues: Any = None) -> NDArray[Any]:
@@ -122,7 +152,16 @@ def b_factor_note(shares: pd.Series) -> str:
     )
 
 
-def _add_remark(path: Path, text: str) -> None:
-    """Put a text at the beginning of a PDB file."""
-    lines = [f"{REMARK}{line}\n" for line in textwrap.wrap(text, REMARK_WIDTH)]
+def _superposition_note(n_atoms: int) -> str:
+    return f"Models are superposed on {n_atoms} atoms, and the files of all states on each other."
+
+
+def _frame_note(row: tuple[str, int, str, int]) -> str:
+    _, number, name, place = row
+    return f"MODEL {number}: frame {place} (from 0) of {Path(name).name}"
+
+
+def _add_remarks(path: Path, texts: list[str]) -> None:
+    """Put texts at the beginning of a PDB file."""
+    lines = [f"{REMARK}{line}\n" for text in texts for line in textwrap.wrap(text, REMARK_WIDTH)]
     path.write_bytes("".join(lines).encode("ascii", "replace") + path.read_bytes())

@@ -6,16 +6,17 @@ import argparse
 import time
 from typing import Any
 
-from m3c_md.cli.console import Console
+from m3c_md.cli.console import Console, progress_bar
 from m3c_md.cli.output import OutputFolder, add_checkpoint_option, add_output_options
-from m3c_md.cli.report import data_lines, draw_ramachandran, report_text, table_lines, warn_of_methods
-from m3c_md.cli.trajectories import Trajectories, add_data_options, load_trajectories, time_step, whole_number
+from m3c_md.cli.report import data_lines, report_text, state_pictures, table_lines, warn_of_methods
+from m3c_md.cli.times import time_lines, time_step
+from m3c_md.cli.trajectories import Trajectories, add_data_options, load_trajectories, whole_number
 
 # As in m3c_md.validation.contenders, which is slow to import.
 METHODS = ("m3c", "pcca+", "tica+pcca+", "hmm", "vampnet", "mmc", "k-medoids")
 COMPARE_FILES = (
     *("table.csv", "splits.csv", "settings.csv", "metastability.png", "implied_timescales.png"),
-    *("ramachandran.png", "report.txt"),
+    *("ramachandran.png", "states.png", "report.txt"),
 )
 SCAN_FILES = ("table.csv", "tree.csv", "scan.png", "tree.png", "report.txt")
 
@@ -25,13 +26,31 @@ COMPARE_EXAMPLES = """examples:
 
 The first line says who leads. Settings (microstates, components) are chosen on held-out training trajectories.
 DIR gets table.csv, splits.csv (every held-out trajectory), settings.csv (what was chosen among), metastability.png,
-implied_timescales.png, ramachandran.png (for one phi and one psi) and report.txt."""
+implied_timescales.png, ramachandran.png (for one phi and one psi) or states.png (slow coordinates), report.txt."""
 
 SCAN_EXAMPLES = """examples:
-  m3c-md scan run*.xtc --top protein.pdb --states 2 3 4 5 6 --out scan
+  m3c-md scan run*.xtc --top protein.pdb --states 2-6 --out scan
 
 DIR gets table.csv, scan.png, report.txt, and tree.csv and tree.png (how states split).
 Scan one state further than you would go."""
+
+
+def state_numbers(text: str) -> list[int]:
+    """Argument type: a number of states, or the first and the last of several.
+
+    Examples
+    --------
+    >>> state_numbers("3"), state_numbers("2-4")
+    ([3], [2, 3, 4])
+    """
+    first, _, last = text.partition("-")
+    try:
+        low, high = whole_number(2)(first), whole_number(2)(last or first)
+    except argparse.ArgumentTypeError:
+        low, high = 1, 0
+    if high < low:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number of states of at least 2, or a range such as 2-4")
+    return list(range(low, high + 1))
 
 
 def add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -94,10 +113,10 @@ def add_scan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser.add_argument(
         "--states",
         nargs="+",
-        type=whole_number(2),
-        default=[2, 3, 4, 5],
+        type=state_numbers,
+        default=[[2, 3, 4, 5]],
         metavar="K",
-        help="numbers of states to try (default: 2 3 4 5)",
+        help="numbers of states to try, such as 2 3 4 or 2-4 (default: 2-5)",
     )
     add_checkpoint_option(parser)
     add_output_options(parser)
@@ -106,8 +125,6 @@ def add_scan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 def run_compare(options: argparse.Namespace, console: Console) -> int:
     """Compare methods, print the table, write tables and pictures."""
-    from tqdm import tqdm
-
     dt, unit = time_step(options)
     began = time.perf_counter()
     with OutputFolder(options.out, COMPARE_FILES, force=options.force) as folder:
@@ -117,6 +134,7 @@ def run_compare(options: argparse.Namespace, console: Console) -> int:
         choices = Choices(options.microstates, options.components, options.tica_lag)
         build_methods(options.methods, options.n_states, options.lag, choices, Shape())
         data = _loaded(folder, options, console)
+        console.begin(f"comparing methods with {options.n_states} states at lag time {options.lag * dt:g} {unit}")
         comparison = compare(
             data.features,
             options.n_states,
@@ -129,7 +147,7 @@ def run_compare(options: argparse.Namespace, console: Console) -> int:
             unit=unit,
             random_state=options.seed,
             n_jobs=options.jobs,
-            progress=tqdm,
+            progress=progress_bar,
             checkpoint=options.checkpoint,
         )
         for message in comparison.messages:
@@ -143,9 +161,8 @@ def run_compare(options: argparse.Namespace, console: Console) -> int:
         _say(console, body)
         folder.picture("metastability.png", comparison.plot_metastability())
         folder.picture("implied_timescales.png", comparison.plot_timescales())
-        map_of_states: Any = draw_ramachandran(comparison.models, data)
-        if map_of_states is not None:
-            folder.picture("ramachandran.png", map_of_states)
+        for name, axes in state_pictures(comparison.models, data).items():
+            folder.picture(name, axes)
         seconds = _report(folder, options, console, data, body, began)
     result = {
         "command": "compare",
@@ -161,23 +178,23 @@ def run_compare(options: argparse.Namespace, console: Console) -> int:
 
 def run_scan(options: argparse.Namespace, console: Console) -> int:
     """Fit several numbers of states, print table and suggestion, write tables and pictures."""
-    from tqdm import tqdm
-
     dt, unit = time_step(options)
     began = time.perf_counter()
     with OutputFolder(options.out, SCAN_FILES, force=options.force) as folder:
         from m3c_md import scan_states
 
         data = _loaded(folder, options, console)
+        numbers = sorted({number for some in options.states for number in some})
+        console.begin(f"fitting {', '.join(map(str, numbers))} states at lag time {options.lag * dt:g} {unit}")
         scan = scan_states(
             data.features,
-            options.states,
+            numbers,
             lagtime=options.lag,
             dt=dt,
             unit=unit,
             random_state=options.seed,
             n_jobs=options.jobs,
-            progress=tqdm,
+            progress=progress_bar,
             checkpoint=options.checkpoint,
         )
         for number, text in scan.table["warnings"].items():
@@ -209,7 +226,7 @@ def _loaded(folder: OutputFolder, options: argparse.Namespace, console: Console)
     check_checkpoint(options.checkpoint, options.seed)
     data = load_trajectories(options)
     folder.protect(data.inputs)
-    for line in data_lines(data):
+    for line in data_lines(data) + time_lines(options):
         console.say(line)
     return data
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from m3c_md.cli.console import silent_standard_output
+from m3c_md.cli.console import progress_bar, silent_standard_output
+from m3c_md.cli.times import lag_time
 from m3c_md.disk import read_array
 
 if TYPE_CHECKING:
@@ -70,6 +71,26 @@ def add_file_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=whole_number(1), metavar="N", help="processes to spread the work over")
 
 
+def add_time_options(parser: Any) -> None:
+    """How time goes in the files, and the lag time."""
+    parser.add_argument(
+        "--lag",
+        type=lag_time,
+        default=1,
+        metavar="N",
+        help="lag time: a number of frames (those that --stride leaves, where there is one), or a time such as 0.5ns "
+        "(default: 1 frame)",
+    )
+    parser.add_argument(
+        "--dt",
+        type=positive_number,
+        metavar="X",
+        help="time between two frames of the files (default: what .xtc and .trr files say; times of others are in "
+        "frames)",
+    )
+    parser.add_argument("--unit", help="unit of time (default: ps, or ns where files say so long a step)")
+
+
 def add_data_options(parser: argparse.ArgumentParser) -> None:
     """Which files to read, what to make of them, and how time goes in them."""
     add_file_options(parser)
@@ -85,33 +106,8 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--stride", type=whole_number(1), default=1, metavar="N", help="use every Nth frame (default: 1)"
     )
-    group.add_argument(
-        "--lag",
-        type=whole_number(1),
-        default=1,
-        metavar="N",
-        help="lag time, in frames that --stride leaves (default: 1)",
-    )
-    group.add_argument(
-        "--dt",
-        type=positive_number,
-        metavar="X",
-        help="time between two frames of the files (without it, times are in frames)",
-    )
-    group.add_argument("--unit", help="unit of --dt (default: ps)")
+    add_time_options(group)
     group.add_argument("--seed", type=whole_number(0), default=0, help="same seed, same answer (default: 0)")
-
-
-def time_step(options: argparse.Namespace) -> tuple[float, str]:
-    """Time between two frames that are used, and its unit."""
-    from m3c_md.exceptions import InputError
-
-    if options.unit == "":
-        raise InputError("--unit '' says nothing; name the unit of --dt, e.g. ps, or leave --unit out")
-    if options.dt is None and options.unit is not None:
-        raise InputError(f"--unit {options.unit} says nothing without --dt; give the time between two frames")
-    # Without --dt, times are in frames that are used, as --lag and the warnings are.
-    return (1.0, "frame") if options.dt is None else (options.dt * options.stride, options.unit or "ps")
 
 
 @dataclass(frozen=True)
@@ -272,8 +268,6 @@ def _from_arrays(files: list[Path], stride: int, *, fitted: bool) -> Trajectorie
 def _from_molecules(
     files: list[Path], options: argparse.Namespace, dihedrals: Any, residues: str | None, stride: int
 ) -> Trajectories:
-    from tqdm import tqdm
-
     from m3c_md.exceptions import InputError
     from m3c_md.features import DihedralFeaturizer
     from m3c_md.features.files import read_topology
@@ -289,7 +283,7 @@ def _from_molecules(
         ) from error
     featurizer = DihedralFeaturizer(dihedrals, residues=residues)
     with silent_standard_output():
-        features = featurizer.load(files, topology, stride=stride, n_jobs=options.jobs, progress=tqdm)
+        features = featurizer.load(files, topology, stride=stride, n_jobs=options.jobs, progress=progress_bar)
     labels = featurizer.describe()
     settings = FeatureSettings(list(labels), list(dihedrals), residues, dict(labels.missing))
     return Trajectories(files, list(features), settings, stride, options.top, featurizer)

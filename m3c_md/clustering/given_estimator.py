@@ -94,7 +94,7 @@ class GivenEstimator(StateEstimator):
         order = falling(shares)
         numbers = np.argsort(order)
         model = GivenModel(fitted, numbers, shares[order], given.n_columns)
-        self._keep(model, [], given.columns, visits_of([numbers[x] for x in labels], n_states))
+        self._keep(model, [], given, visits_of([numbers[x] for x in labels], n_states))
         return self
 
 

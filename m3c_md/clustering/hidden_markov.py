@@ -120,7 +120,7 @@ class HiddenMarkov(MapsSlowCoordinates):
         # Of the start only what its cells are worth concerns the result.
         notes = [note for note in notes if not issubclass(note[1], OF_THE_START)]
         model = hidden if coordinates is None else MappedModel(coordinates, hidden)
-        self._keep(model, [*notes, *_fewer_notes(hidden)], given.columns, visits)
+        self._keep(model, [*notes, *_fewer_notes(hidden)], given, visits)
         return self
 
 

@@ -110,7 +110,7 @@ class KMedoids(StateEstimator):
         notes = clustering_notes(found, "k-medoids", "raise n_restarts, or ask for fewer states")
         notes += rare_state_notes(populations, "it may be an outlier: look at its frames, or ask for fewer states")
         model = KMedoidsModel(centers[order], scale, populations, frames.scatter(found, scale))
-        self._keep(model, notes, given.columns, frames.visits(model))
+        self._keep(model, notes, given, frames.visits(model))
         return self
 
     def _checked_settings(self) -> tuple[int, int, np.random.Generator]:

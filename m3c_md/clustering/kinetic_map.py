@@ -18,6 +18,7 @@ from m3c_md.clustering.state_model import StateModel
 from m3c_md.clustering.training_data import LaggedPair
 from m3c_md.exceptions import ModelFileError, SolverError
 from m3c_md.inputs.dataset import Dataset
+from m3c_md.inputs.lengths import check_longest
 from m3c_md.inputs.settings import check_integer
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
 from m3c_md.partitions.k_means import k_means
@@ -71,6 +72,8 @@ def kinetic_map(data: Dataset | LaggedPair, lagtime: int) -> KineticMap:
     True
     """
     pair = isinstance(data, LaggedPair)
+    if isinstance(data, Dataset):
+        check_longest(data.lengths, lagtime)
     arrays = [data.first, data.second] if isinstance(data, LaggedPair) else data.arrays(reach=lagtime)
     frames = np.concatenate(arrays)
     scale = column_scale(frames, "standard")

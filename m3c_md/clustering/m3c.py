@@ -91,7 +91,7 @@ class M3C(MarginEstimator):
     n_jobs : int, optional
         Processes over which candidates are spread, through joblib.
     progress : optional
-        A progress bar class such as ``tqdm.tqdm``.
+        True, or a progress bar class such as ``tqdm.tqdm``.
 
     See Also
     --------
@@ -220,7 +220,7 @@ class M3C(MarginEstimator):
         # search in coordinates would take.
         lag = None if has_lag(data) else self._lag()
         share = 0.1 * settings.balance[0]
-        self._model = lump_microstates(data, settings.n_states, lagtime=lag, least_share=share)
+        self._model, self._labels = lump_microstates(data, settings.n_states, lagtime=lag, least_share=share), None
         return self
 
     def _windows(self, data: Dataset | LaggedPair) -> tuple[WindowSet, list[Note]]:

@@ -79,6 +79,11 @@ class MarginModel(PortableRule, EditedRule):
         self.feature_map = base_map.with_bandwidth(winner.bandwidth)
         self.rule = Rule(winner.optimum.rule.weights[order], winner.optimum.rule.bias[order])
 
+    def get_params(self, deep: bool = False) -> dict[str, Any]:
+        """Return the few numbers that say which model this is; its arrays and records are attributes."""
+        winner = self.records[self.chosen]
+        return {**super().get_params(deep), "bandwidth": winner.bandwidth, "metric": winner.metric}
+
     @property
     def bandwidth(self) -> float:
         """Width σ of the Gaussian kernel, in units of the scaled columns."""
@@ -196,6 +201,11 @@ class MarginModel(PortableRule, EditedRule):
             raise InputError(f"{what} was computed for the winner, not for row {self.chosen}; ask the fitted model")
         self._check_described(what)
 
+    @property
+    def n_directions(self) -> int:
+        """Number of directions along which the scores change, see `slow_coordinates`; none where these are unknown."""
+        return int(self.sensitivity.shape[1]) if self.chosen == 0 and self._described else 0
+
     def slow_coordinates(self, data: Any, n: int = 2) -> Any:
         """Projections of frames on the ``n`` directions along which the states change most, (n_frames, n).
 
@@ -292,6 +302,10 @@ class M3CModel(MarginModel):
         super().__init__(metrics, maps, records, **options)
         self.lagtime = lagtime
         self.effective_sample = effective_sample
+
+    def get_params(self, deep: bool = False) -> dict[str, Any]:
+        """Return the few numbers that say which model this is; its arrays and records are attributes."""
+        return {**super().get_params(deep), "lagtime": self.lagtime}
 
     def _estimator_within(self, n: int, random_state: Any, settings: dict[str, Any]) -> Any:
         # Within a state there is no relaxed distribution to weight towards that the data would not have.

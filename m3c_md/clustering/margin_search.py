@@ -12,6 +12,7 @@ from deeptime.util.callbacks import ProgressCallback
 
 from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.clustering.checkpoint import CheckpointFolder, check_checkpoint
+from m3c_md.clustering.compilation import titled
 from m3c_md.clustering.given_metric import check_metric, checked_metric
 from m3c_md.clustering.given_starts import as_starts, state_arrays, window_labels
 from m3c_md.clustering.given_weights import check_weights, frame_weights, with_weights
@@ -214,8 +215,8 @@ class MarginEstimator(StateEstimator):
         check_made_of(given, dihedrals)
         searched = self._searched(given, client)
         windows, source, notes = searched.windows, searched.source, searched.notes
-        class_bounds(searched.n_windows, settings.n_states, settings.balance)
         check_distinct(windows, settings.n_states)
+        class_bounds(searched.n_windows, settings.n_states, settings.balance)
         shortest = self._shortest() if isinstance(given, Dataset) else 0
         by_frame = None if weights is None else frame_weights(given, weights, shortest)
         starts = self._checked_starts(searched, shortest)
@@ -224,7 +225,7 @@ class MarginEstimator(StateEstimator):
             metric = "standard"
         rng, folder = check_random_state(self.random_state), check_checkpoint(checkpoint, self.random_state)
         # One BLAS thread: sums then do not depend on how many there are. Parallel work is done by processes.
-        with ProgressCallback(self.progress, type(self).__name__, 100) as bar, ONE_BLAS_THREAD:
+        with ProgressCallback(check_progress(self.progress), titled(type(self).__name__), 100) as bar, ONE_BLAS_THREAD:
             problem = self._problem(searched, settings, starts, metric, rng, by_frame)
             search = self._search(problem, bandwidths, starts, metric, rng, folder, bar)
             candidates, problem = search.run(), search.problem
@@ -233,7 +234,7 @@ class MarginEstimator(StateEstimator):
         with ONE_BLAS_THREAD:
             visits = visits_of_windows(model, windows) if source is None else visits_of_source(model, source)
         model.dihedral_columns = dihedrals
-        self._keep(model, notes, given.columns if dihedrals is None else dihedrals.columns, visits)
+        self._keep(model, notes, given, visits, None if dihedrals is None else dihedrals.columns)
         return self
 
     def _problem(

@@ -14,8 +14,11 @@ from m3c_md.clustering.mmc import MMC
 from m3c_md.clustering.pcca_plus import PCCAPlusModel
 from m3c_md.clustering.state_model import StateModel
 from m3c_md.clustering.vampnet import VAMPNetModel
+from m3c_md.disk import checked_path
 from m3c_md.exceptions import ModelFileError
 
+# As ``m3c-md fit`` calls it.
+MODEL = "model.m3c"
 # Models that are read can be split, by an estimator that has to be there.
 ESTIMATORS = (M3C, MMC)
 MODELS: dict[str, type[StateModel]] = {
@@ -60,6 +63,10 @@ def load_model(path: str | os.PathLike[str]) -> StateModel:
     >>> again.transform([[0.05], [5.05]]).tolist() == model.transform([[0.05], [5.05]]).tolist()
     True
     """
+    folder = checked_path("path", path)
+    if folder.is_dir():
+        inside = [*sorted(folder.glob("*.m3c")), folder / MODEL]
+        raise IsADirectoryError(f"{path} is a folder; give the file of the model in it, e.g. {inside[0]}")
     try:
         kind, contents = read_contents(path)
         check_kind(kind)

@@ -220,7 +220,7 @@ class PCCAPlus(StateEstimator):
         n_outside = int(counts.frames.sum() - counts.frames[connected].sum())
         model = PCCAPlusModel(msm, _in_order(pcca, order), centers, scale, populations, n_outside)
         notes = [*notes, *unfinished, *trouble, *unreal, *_doubts(model, frames.n_frames)]
-        self._keep(model, notes, given.columns, frames.visits(model))
+        self._keep(model, notes, given, frames.visits(model))
         return self
 
     def _checked_settings(self) -> int:

@@ -9,58 +9,48 @@ from typing import Any, ClassVar
 
 from deeptime.base import EstimatorTransformer
 
+from m3c_md.clustering.scikit_face import ScikitFace, labels_in_memory
 from m3c_md.clustering.state_model import StateModel
-from m3c_md.clustering.training_data import Note
+from m3c_md.clustering.training_data import LaggedPair, Note
 from m3c_md.clustering.visits import VisitCounts, few_visits_notes
-from m3c_md.exceptions import FewVisitsWarning, M3CWarning
+from m3c_md.exceptions import FewVisitsWarning, M3CWarning, NotFittedWarning
+from m3c_md.inputs.dataset import Dataset
 
 # Packages through which a user's call of fit may come.
 _NOT_THE_USER = ("m3c_md", "deeptime", "sklearn")
 
 
-class StateEstimator(EstimatorTransformer):  # type: ignore[misc]
+class StateEstimator(ScikitFace, EstimatorTransformer):  # type: ignore[misc]
     """What the estimators have in common; a subclass has a constructor and a ``fit`` that sets ``_model``."""
 
     # deeptime's wrapper around fit hides its docstring and refuses DataFrames. Opting out of it is a promise that
     # fit never changes its input; a test holds us to it.
     _MUTABLE_INPUT_DATA: ClassVar[bool] = True
 
-    def fit_transform(self, data: Any, y: Any = None, **options: Any) -> Any:
-        """Fit and return the states of the training frames; ``y`` is ignored, ``options`` are those of `fit`."""
-        return self.fit(data, y, **options).transform(data)
-
-    def transform(self, data: Any) -> Any:
-        """States of frames under the fitted model, see `StateModel.transform`."""
+    def fetch_model(self) -> Any:
+        """Return the fitted model; before a fit None, as in deeptime, and a word about it."""
         if self._model is None:
-            raise ValueError(f"this {type(self).__name__} has no model yet; call fit first")
-        return self._model.transform(data)
+            message = f"this {type(self).__name__} has no model yet, so that None is returned; call fit first"
+            warnings.warn(message, NotFittedWarning, stacklevel=callers() + 1)
+        return self._model
 
-    def fit_predict(self, data: Any, y: Any = None, **options: Any) -> Any:
-        """Fit and return the states of the training frames (scikit-learn's name for it)."""
-        return self.fit_transform(data, y, **options)
-
-    def _keep(self, model: StateModel, notes: Sequence[Note], columns: list[str] | None, visits: VisitCounts) -> None:
-        """Store a fitted model, and say on it and to the user what there is to say."""
+    def _keep(
+        self,
+        model: StateModel,
+        notes: Sequence[Note],
+        given: Dataset | LaggedPair,
+        visits: VisitCounts,
+        columns: list[str] | None = None,
+    ) -> None:
+        """Store a fitted model, and say on it and to the user what there is to say; ``columns`` if data have none."""
         notes = [*notes, *few_visits_notes(visits)]
-        model.columns = columns
+        model.columns = given.columns if columns is None else columns
         model._visits = visits
         model.warnings.extend(message for message, _ in notes)
         self._model = model
+        self._labels = labels_in_memory(model, given)
         for message, category in notes:
             warnings.warn(message, category, stacklevel=callers() + 1)
-
-    def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
-
-        return Tags(
-            estimator_type="clusterer",
-            target_tags=TargetTags(required=False),
-            transformer_tags=TransformerTags(),
-            input_tags=InputTags(),
-        )
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return bool(self.has_model)
 
     def __repr__(self) -> str:
         from inspect import signature
@@ -68,11 +58,6 @@ class StateEstimator(EstimatorTransformer):  # type: ignore[misc]
         defaults = {name: p.default for name, p in signature(type(self)).parameters.items()}
         shown = (f"{k}={v!r}" for k, v in self.get_params().items() if k == "n_states" or v is not defaults[k])
         return f"{type(self).__name__}({', '.join(shown)})"
-
-    def _repr_html_(self) -> str:
-        from sklearn.utils import estimator_html_repr
-
-        return str(estimator_html_repr(self))
 
 
 def quietly_fitted(estimator: StateEstimator, data: Any) -> tuple[StateModel, list[Note]]:

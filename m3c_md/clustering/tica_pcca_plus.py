@@ -83,5 +83,5 @@ class TICAPCCAPlus(MapsSlowCoordinates):
             mapped = [coordinates(x) for x in given.arrays()]
         model, notes = quietly_fitted(inner, mapped)
         assert model._visits is not None, "a fit counts them"
-        self._keep(MappedModel(coordinates, model), notes, given.columns, model._visits)
+        self._keep(MappedModel(coordinates, model), notes, given, model._visits)
         return self

@@ -117,6 +117,8 @@ def single_frames(data: Dataset | LaggedPair) -> WindowSet:
 
 def check_distinct(windows: WindowSet, n_states: int) -> None:
     """Refuse more states than there are different frames (where all are equal, `prepare_problem` has its own words)."""
+    if len(windows.frames) == 1:
+        raise InputError(f"n_states={n_states}, but there is a single frame (1 sample); give trajectories")
     available = at_most_distinct(windows.frames, n_states)
     if 1 < available < n_states:
         raise InputError(f"n_states={n_states}, but there are only {available} distinct frames; ask for fewer states")

@@ -143,7 +143,7 @@ class VAMPNet(StateEstimator):
         with ONE_BLAS_THREAD:
             layers = self._trained(pairs.astype(np.float32), seed)
         model = _ordered(VAMPNetModel(mean, scale, layers, np.full(n_states, 1.0 / n_states)), windows.frames)
-        self._keep(model, [*notes, *_doubts(model)], given.columns, visits_of_windows(model, windows))
+        self._keep(model, [*notes, *_doubts(model)], given, visits_of_windows(model, windows))
         return self
 
     def _trained(self, pairs: Any, seed: int) -> Layers:

@@ -198,7 +198,7 @@ class DihedralFeaturizer(Transformer):  # type: ignore[misc]
         n_jobs : int, optional
             Processes over which files are spread, through joblib.
         progress : optional
-            A progress bar class such as ``tqdm.tqdm``; it counts files.
+            True, or a progress bar class such as ``tqdm.tqdm``; it counts files.
 
         Returns
         -------
@@ -210,7 +210,7 @@ class DihedralFeaturizer(Transformer):  # type: ignore[misc]
             If some file is damaged, empty, or does not fit. All other files are read nevertheless: ``finished`` of the
             error has their columns, and ``partial`` those of the frames before a damage.
         """
-        check_progress(progress)
+        progress = check_progress(progress)
         chunk = check_integer("chunk", chunk, 1)
         directory = cache_directory(cache)
         paths = trajectory_files(files)
@@ -252,13 +252,14 @@ class DihedralFeaturizer(Transformer):  # type: ignore[misc]
         chunk : int
             Number of frames in each array; only the last may be shorter.
         progress : optional
-            A progress bar class such as ``tqdm.tqdm``; it counts frames. How many there are is not known beforehand.
+            True, or a progress bar class such as ``tqdm.tqdm``; it counts frames. How many there are is not known
+            beforehand.
 
         Returns
         -------
         iterator of arrays (chunk, n_columns) of float32
         """
-        check_progress(progress)
+        progress = check_progress(progress)
         paths = trajectory_files(file)
         if len(paths) > 1:
             raise InputError(f"{file!r:.60} stands for {len(paths)} files, but iter_load reads one; call it for each")

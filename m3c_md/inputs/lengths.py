@@ -24,7 +24,7 @@ def check_longest(lengths: Sequence[int], lagtime: int) -> None:
     if longest <= lagtime:
         raise InputError(
             f"lagtime={lagtime} needs trajectories of at least {lagtime + 1} frames, but the longest has {longest}; "
-            "choose a shorter lag time or give longer trajectories"
+            f"choose a shorter lag time or give longer trajectories{' than 1 sample' if longest == 1 else ''}"
         )
 
 

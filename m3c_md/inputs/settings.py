@@ -103,11 +103,22 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
 _BAR_METHODS = ("update", "close", "set_description")
 
 
-def check_progress(value: Any) -> None:
-    """Check a progress bar class, or None; a function that makes progress bars will do."""
+def check_progress(value: Any) -> Any:
+    """Progress bar class that was given, tqdm's for True, None for False or None; a function that makes bars will do.
+
+    Examples
+    --------
+    >>> check_progress(True).__name__, check_progress(False)
+    ('tqdm', None)
+    """
+    if isinstance(value, bool):
+        from tqdm import tqdm
+
+        return tqdm if value else None
     is_bar = callable(value) and (not isinstance(value, type) or all(hasattr(value, name) for name in _BAR_METHODS))
     if value is not None and (not is_bar or isinstance(value, BuiltinFunctionType)):
-        raise InputError(f"progress={value!r} must be a progress bar class such as tqdm.tqdm, or None")
+        raise InputError(f"progress={value!r} must be a progress bar class such as tqdm.tqdm, True or None")
+    return value
 
 
 def check_string(name: str, value: Any) -> str:

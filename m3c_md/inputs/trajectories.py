@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from m3c_md.arrays import FloatArray
-from m3c_md.exceptions import InputError
+from m3c_md.exceptions import InputError, InputTypeError
 
 
 def as_trajectory(data: Any, name: str = "data", first: int = 0) -> FloatArray:
@@ -26,8 +26,8 @@ def as_trajectory(data: Any, name: str = "data", first: int = 0) -> FloatArray:
     """
     if type(data).__module__.partition(".")[0] == "mdtraj":
         raise InputError(
-            f"{name} is a {type(data).__name__} of mdtraj; turn it into features first, e.g. sines and cosines of "
-            "mdtraj.compute_phi and compute_psi"
+            f"{name} is a {type(data).__name__} of mdtraj; turn it into features first: "
+            "m3c_md.DihedralFeaturizer().transform(it) makes sines and cosines of phi and psi"
         )
     if np.ma.isMaskedArray(data):
         raise InputError(f"{name} is a masked array, and masked frames have no state; drop or fill them first")
@@ -37,6 +37,8 @@ def as_trajectory(data: Any, name: str = "data", first: int = 0) -> FloatArray:
         array = np.asarray(data)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise InputError(f"{name} cannot be read as an array ({error}); give a (n_frames, n_columns) array") from error
+    if array.dtype.kind == "O" and array.ndim == 2:
+        array = _numbers_of_objects(array, name)
     if array.dtype.kind not in "fiub":
         raise InputError(_no_numbers_message(data, array, name))
     if array.ndim == 1:
@@ -49,7 +51,11 @@ def as_trajectory(data: Any, name: str = "data", first: int = 0) -> FloatArray:
     if array.ndim != 2:
         raise InputError(f"{name} has shape {array.shape}; reshape it to (n_frames, n_columns)")
     if 0 in array.shape:
-        raise InputError(f"{name} has shape {array.shape}: there is nothing in it; give frames or leave it out")
+        what = "feature" if array.shape[1] == 0 else "sample"
+        raise InputError(
+            f"{name} has shape {array.shape}: there is nothing in it, 0 {what}(s) (shape={array.shape}) while a "
+            "minimum of 1 is required; give frames or leave it out"
+        )
     trajectory = array.astype(np.float64, copy=False)
     with np.errstate(over="ignore", invalid="ignore"):
         # A sum is finite only if all entries are: one fast pass for good data.
@@ -58,13 +64,28 @@ def as_trajectory(data: Any, name: str = "data", first: int = 0) -> FloatArray:
         frame, column = np.argwhere(~np.isfinite(trajectory))[0]
         raise InputError(
             f"{name} holds {trajectory[frame, column]} at frame {first + frame}, column {column}; remove or repair "
-            "such frames"
+            "such frames, for NaN and inf are in no state"
         )
     return trajectory
 
 
+def _numbers_of_objects(array: NDArray[Any], name: str) -> NDArray[Any]:
+    """Numbers that pandas or others have put into an array of objects; with texts or None it remains what it is."""
+    if any(isinstance(value, str | bytes | None) for value in array.flat):
+        return array
+    try:
+        return array.astype(np.float64)
+    except OverflowError:
+        return array
+    except (TypeError, ValueError) as error:
+        raise InputTypeError(f"{name} has dtype object, and not only of numbers ({error}); convert it first") from error
+
+
 def _no_numbers_message(data: Any, array: NDArray[Any], name: str) -> str:
     """Say what was given in place of numbers, and what to do about it."""
+    if array.dtype.kind == "c":
+        remedy = "convert it, e.g. to real and imaginary parts as columns"
+        return f"Complex data not supported: {name} has dtype {array.dtype}; {remedy}"
     if hasattr(data, "toarray"):
         return f"{name} is sparse ({type(data).__name__}); give its method toarray() instead"
     if isinstance(data, os.PathLike):
@@ -85,8 +106,10 @@ def check_columns(widths: Sequence[int], n_columns: int | None) -> None:
     for i, width in enumerate(widths):
         if width != wanted:
             source = "trajectory 0 has" if n_columns is None else "the model was fitted to"
+            one_frame = n_columns is not None and width == 1
+            reshape = f"; if it is a single frame: Reshape your data to (1, {wanted})" if one_frame else ""
             raise InputError(
-                f"trajectory {i} has {width} columns, but {source} {wanted}; featurise all trajectories alike"
+                f"trajectory {i} has {width} columns, but {source} {wanted}; featurise all trajectories alike{reshape}"
             )
 
 

@@ -110,6 +110,12 @@ class ChapmanKolmogorov(ChapmanKolmogorovTest):  # type: ignore[misc]
             return None
         return self.max_deviation <= self.allowed_deviation
 
+    def plot(self, **options: Any) -> Any:
+        """Draw the test in ``unit``, states from 0 on; see `m3c_md.plots.plot_chapman_kolmogorov`."""
+        from m3c_md.plots.chapman_kolmogorov import plot_chapman_kolmogorov
+
+        return plot_chapman_kolmogorov(self, **options)
+
 
 def chapman_kolmogorov(
     dtrajs: Any,

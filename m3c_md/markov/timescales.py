@@ -124,6 +124,12 @@ class ImpliedTimescales(DeeptimeImpliedTimescales):  # type: ignore[misc]
             for process in range(self.max_n_processes)
         ]
 
+    def plot(self, **options: Any) -> Any:
+        """Draw the timescales in ``unit``, into a figure of their own; see `m3c_md.plots.plot_implied_timescales`."""
+        from m3c_md.plots.timescales import plot_implied_timescales
+
+        return plot_implied_timescales(self, **options)
+
     def to_frame(self) -> pd.DataFrame:
         """Return a table in ``unit``: lag time (index), timescales t2, t3, ... and the ends of their 95 % bands.
 
@@ -191,7 +197,7 @@ def implied_timescales(
     random_state : None, int or numpy.random.Generator
         Same seed, same answer; the global state of numpy is neither read nor changed.
     progress : optional
-        A progress bar class such as ``tqdm.tqdm``.
+        True, or a progress bar class such as ``tqdm.tqdm``.
 
     Returns
     -------
@@ -210,7 +216,7 @@ def implied_timescales(
     n = number_of_states(trajectories, n_states)
     n_kept = n - 1 if n_timescales is None else min(check_integer("n_timescales", n_timescales, 1), n - 1)
     check_integer("n_samples", n_samples, 2, MOST_SAMPLES)
-    check_progress(progress)
+    progress = check_progress(progress)
     time_step, time_unit, rng = check_positive("dt", dt), check_string("unit", unit), check_random_state(random_state)
     lags, notes = usable_lagtimes(longest_of(trajectories), _asked_for(lagtimes, trajectories, n))
     notes += short_trajectory_notes(trajectories, lags)

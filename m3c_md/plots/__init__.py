@@ -12,6 +12,7 @@ from m3c_md.plots.network import plot_network
 from m3c_md.plots.paths import plot_paths
 from m3c_md.plots.profile import plot_profile, plot_profile_ramachandran
 from m3c_md.plots.relevance import plot_relevance
+from m3c_md.plots.residues import plot_residues
 from m3c_md.plots.search import plot_candidates, plot_search
 from m3c_md.plots.state_map import plot_ramachandran, plot_state_map
 from m3c_md.plots.timescales import plot_implied_timescales
@@ -31,6 +32,7 @@ __all__ = [
     "plot_profile_ramachandran",
     "plot_ramachandran",
     "plot_relevance",
+    "plot_residues",
     "plot_scan",
     "plot_search",
     "plot_state_map",

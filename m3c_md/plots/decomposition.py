@@ -11,6 +11,7 @@ from m3c_md.inputs.dataset import Dataset
 from m3c_md.inputs.state_names import state_title
 from m3c_md.plots.axes import single_axes
 from m3c_md.plots.colors import state_color
+from m3c_md.plots.grid import map_domain, nearness
 from m3c_md.plots.uncertainty import borders_by_name, draw_zones, zone_handles
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ def plot_decomposition(
     max_points: int = 4000,
 ) -> Any:
     """Draw the states of a model on two coordinates: regions, the margin around the boundaries, and the frames.
+
+    Colours are pale near a boundary and where no frame is. For models of more columns see `plot_state_map` (slow
+    coordinates) and `plot_residues` (φ and ψ of every residue).
 
     Parameters
     ----------
@@ -67,21 +71,22 @@ def plot_decomposition(
 
     if model.feature_map.n_columns != 2:
         raise InputError(
-            f"a map needs a model of two columns, this one has {model.feature_map.n_columns}; fit two coordinates"
+            f"frames are drawn on the plane of two columns, this model has {model.feature_map.n_columns}; "
+            "plot_state_map(model, data) draws its states over two slow coordinates, and plot_residues(model, data) "
+            "over phi and psi of every residue"
         )
     rules = borders_by_name(uncertainty, {"": model})
     frames = np.concatenate(Dataset.of(data, 2).arrays())
-    low, high = frames.min(axis=0), frames.max(axis=0)
-    margin = 0.05 * (high - low)
-    axes = [np.linspace(low[i] - margin[i], high[i] + margin[i], resolution) for i in range(2)]
+    domain = map_domain(frames, None)
+    axes = [np.linspace(domain.low[i], domain.high[i], resolution) for i in range(2)]
     grid = np.stack(np.meshgrid(*axes), axis=-1)
     states = model.transform(grid.reshape(-1, 2)).reshape(grid.shape[:2])
     lead = np.minimum(model.margin(grid.reshape(-1, 2)), 1.0).reshape(grid.shape[:2])
 
     axis = single_axes(ax, (5.0, 4.2))
     colors = np.array([to_rgb(state_color(k)) for k in range(model.n_states)])
-    # The margin as saturation: full colour where the rule is sure, white on a boundary.
-    strength = (0.15 + 0.45 * lead)[..., None]
+    # Full colour where frames are and the rule is sure; pale on a boundary, and where the rule is a mere guess.
+    strength = (0.15 + 0.45 * lead * nearness(frames, domain, resolution))[..., None]
     extent = (axes[0][0], axes[0][-1], axes[1][0], axes[1][-1])
     axis.imshow(1.0 - strength * (1.0 - colors[states]), extent=extent, origin="lower", aspect="auto")
     shown = frames[:: -(-len(frames) // max_points)]

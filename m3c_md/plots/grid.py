@@ -10,6 +10,11 @@ from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.exceptions import InputError
 from m3c_md.inputs.settings import check_positive
 
+# Cells along an axis by which a point counts as near a frame or not: for few frames, and for many.
+COARSEST, FINEST = 8, 60
+# π, and a little more for angles in single precision.
+ROUND_PI = np.pi + 1e-3
+
 
 @dataclass(frozen=True)
 class Domain:
@@ -95,3 +100,63 @@ def free_energy(points: FloatArray, domain: Domain, bins: int) -> FloatArray:
     with np.errstate(divide="ignore"):
         energy = np.log(counts.max()) - np.log(counts)
     return np.where(counts > 0, energy, np.nan)
+
+
+def nearness(points: FloatArray, domain: Domain, n: int) -> FloatArray:
+    """One at the points of a map of n times n that are near a frame, falling to zero further away, (y, x).
+
+    Cells are the finer the more points there are. Cells that hold points, and those beside them, are near.
+
+    Examples
+    --------
+    >>> square = Domain(np.zeros(2), np.ones(2), (None, None))
+    >>> nearness(np.array([[0.05, 0.5]]), square, 8)[4].tolist()
+    [1.0, 1.0, 0.5, 0.0, 0.0, 0.0, 0.0, 0.0]
+    """
+    from scipy.ndimage import distance_transform_edt
+
+    cells = min(FINEST, max(COARSEST, int(len(points) ** 0.5)))
+    empty = np.histogram2d(points[:, 0], points[:, 1], bins=domain.edges(cells))[0].T == 0
+    beyond = [(cells, cells) if period is not None else (0, 0) for period in reversed(domain.period)]
+    far = distance_transform_edt(np.pad(empty, beyond, mode="wrap"))
+    (below, _), (left, _) = beyond
+    fading = np.clip(1.0 - (far[below : below + cells, left : left + cells] - 1.0) / 2.0, 0.0, 1.0)
+    places = (np.arange(n) + 0.5) * cells // n
+    return np.asarray(fading[np.ix_(places.astype(int), places.astype(int))])
+
+
+def majority_cells(
+    points: FloatArray, states: IntArray, values: FloatArray, domain: Domain, bins: int
+) -> tuple[IntArray, FloatArray]:
+    """State of most points of every cell (-1 where there are none) and the mean of their values, (y, x).
+
+    Examples
+    --------
+    >>> square = Domain(np.zeros(2), np.ones(2), (None, None))
+    >>> points = np.array([[0.1, 0.9], [0.2, 0.8], [0.2, 0.7], [0.9, 0.9]])
+    >>> states, means = majority_cells(points, np.array([0, 1, 1, 0]), np.array([1.0, 2.0, 3.0, 4.0]), square, 2)
+    >>> states.tolist(), means.tolist()
+    ([[-1, -1], [1, 0]], [[0.0, 0.0], [2.0, 4.0]])
+    """
+    x, y = domain.edges(bins)
+    column = np.clip(np.searchsorted(x, points[:, 0], side="right") - 1, 0, bins - 1)
+    row = np.clip(np.searchsorted(y, points[:, 1], side="right") - 1, 0, bins - 1)
+    n, cell = int(states.max()) + 1, row * bins + column
+    counts = np.bincount(cell * n + states, minlength=bins * bins * n).reshape(bins, bins, n)
+    frames = counts.sum(axis=-1)
+    means = np.bincount(cell, values, bins * bins).reshape(bins, bins) / np.maximum(frames, 1)
+    return np.where(frames > 0, counts.argmax(axis=-1), -1), means
+
+
+def check_unit(angles: list[FloatArray], unit: str | None) -> None:
+    """Refuse angles that are most likely in another unit: a map of them would be a dot, or nothing but noise."""
+    largest = max(float(np.abs(x).max()) for x in angles)
+    if unit is None and largest <= ROUND_PI:
+        raise InputError(
+            f"angles lie between -{largest:.3g} and {largest:.3g}, which looks like radians (as DihedralFeaturizer "
+            'gives them by sincos=False); say unit="radians", or unit="degrees" if that is what they are'
+        )
+    if unit == "radians" and largest > 2.0 * ROUND_PI:
+        raise InputError(
+            f'angles go up to {largest:.4g}, which is no angle in radians (-π to π); say unit="degrees", or divide them'
+        )

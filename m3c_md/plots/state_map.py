@@ -15,8 +15,8 @@ from m3c_md.inputs.settings import check_choice, check_integer
 from m3c_md.inputs.state_names import default_names
 from m3c_md.plots.axes import panels
 from m3c_md.plots.colors import matched_order, state_color
-from m3c_md.plots.grid import Domain, free_energy, map_domain
-from m3c_md.plots.uncertainty import ResampledBorders, borders_by_name, draw_zones, zone_handles
+from m3c_md.plots.grid import Domain, check_unit, free_energy, majority_cells, map_domain, nearness
+from m3c_md.plots.uncertainty import borders_by_name, draw_uncertainty, zone_handles
 
 Embedding = Callable[[FloatArray], Any]
 
@@ -49,7 +49,7 @@ def plot_state_map(
     coordinates: Any = None,
     embed: Embedding | None = None,
     periodic: tuple[float | None, float | None] | None = None,
-    labels: tuple[str, str] = ("$x_1$", "$x_2$"),
+    labels: tuple[str, str] | None = None,
     uncertainty: Any = None,
     resolution: int = 200,
     bins: int = 60,
@@ -57,8 +57,8 @@ def plot_state_map(
 ) -> Any:
     """Draw states over two coordinates: free energy in greys, states in colours, boundaries as lines.
 
-    Colours are pale near a boundary and full where the lead of the best state reaches the median lead of the frames. (A
-    lead has no common unit across methods; the median makes them comparable.)
+    Colours are full where frames are and the lead of the best state reaches their median lead, pale near a boundary and
+    away from all frames. (A lead has no common unit across methods; the median makes them comparable.)
 
     Parameters
     ----------
@@ -68,14 +68,15 @@ def plot_state_map(
     data : array (n_frames, n_columns) or list of them
         Trajectories with the columns that the models were fitted to.
     coordinates : array (n_frames, 2) or list of them, optional
-        What to draw on, frame by frame as ``data``; by default ``data`` itself, which must have two columns then.
+        What to draw on, frame by frame as ``data``. By default ``data`` itself where it has two columns, and else the
+        two directions along which the states of the first model that knows them change most (`slow_coordinates`).
     embed : callable, optional
         Columns of ``data`` as a function of coordinates, (n, 2) array to (n, n_columns) array: the models are asked at
         every point of the map. Without it, a cell of the map has the state of most of its frames, and is blank where
         there are none.
     periodic : (float or None, float or None), optional
         Periods of the coordinates. A periodic axis shows one period around 0.
-    labels : (str, str)
+    labels : (str, str), optional
         Names of the axes, with units.
     uncertainty : ResampledRules, or dict of them, optional
         What `m3c_md.validation.refit` returns, for models of a dict by their names: zones are hatched in which 5 %, or
@@ -108,35 +109,40 @@ def plot_state_map(
         raise InputError("models is an empty dict; give at least one {name: model}")
     resolution, bins = check_integer("resolution", resolution, 2), check_integer("bins", bins, 2)
     rules = borders_by_name(uncertainty, named)
+    if coordinates is None and embed is None:
+        coordinates, slow_labels = _slow_coordinates(named, data)
+        labels = slow_labels if labels is None else labels
     frames, points, rule = _frames_and_points(data, coordinates, embed)
+    shown = labels or ("$x_1$", "$x_2$")
     domain = map_domain(points, periodic)
     points = domain.wrap(points)
+    near = nearness(points, domain, resolution)
     energy = free_energy(points, domain, bins)
     columns = None if rule is None else rule(domain.mesh(resolution))
     states = {name: _checked_states(name, model, frames) for name, model in named.items()}
     n = max(model.n_states for model in named.values())
     reference = next(iter(states.values()))
-    names = _names(next(iter(named.values())), n)
+    names = drawn_names(next(iter(named.values())), n)
 
     axes = panels(ax, (1, len(named)), "model", (3.5 * len(named) + 1.1, 4.5), sharex=True, sharey=True)[0]
     for panel, (name, model) in zip(axes, named.items(), strict=True):
-        image = _draw_free_energy(panel, energy, domain)
+        image = draw_free_energy(panel, energy, domain)
         order = matched_order(reference, states[name], n)
         lead = np.asarray(model.margin(frames), dtype=np.float64)
         scale = float(np.median(lead)) or float(lead.max()) or 1.0
         if columns is None:
             _draw_majority(panel, points, order[states[name]], lead / scale, domain, bins)
         else:
-            _draw_rule(panel, model, columns, order, scale, domain, resolution)
+            _draw_rule(panel, model, columns, order, scale, domain, near)
         if name in rules:
-            _draw_uncertainty(
+            draw_uncertainty(
                 panel, rules[name], frames, points, columns, domain, bins if columns is None else resolution
             )
-        _legend(panel, model, order, names, zones=name in rules)
-        panel.set(xlabel=labels[0], xlim=domain.extent[:2], ylim=domain.extent[2:])
+        draw_legend(panel, model, order, names, zones=name in rules)
+        panel.set(xlabel=shown[0], xlim=domain.extent[:2], ylim=domain.extent[2:])
         panel.set_title(name)
-    axes[0].set_ylabel(labels[1])
-    _colorbar(axes[-1], image)
+    axes[0].set_ylabel(shown[1])
+    colorbar(axes[-1], image)
     return axes if isinstance(models, Mapping) and ax is None else axes[0] if ax is None else ax
 
 
@@ -146,7 +152,7 @@ def plot_ramachandran(
     angles: Any,
     *,
     embed: Embedding | None = None,
-    unit: Literal["degrees", "radians"] = "degrees",
+    unit: Literal["degrees", "radians"] | None = None,
     uncertainty: Any = None,
     resolution: int = 200,
     bins: int = 60,
@@ -162,8 +168,8 @@ def plot_ramachandran(
         φ and ψ of every frame of ``data``.
     embed : callable, optional
         Columns of ``data`` as a function of (φ, ψ) in the unit of ``angles``.
-    unit : "degrees" or "radians"
-        Of ``angles``.
+    unit : "degrees" or "radians", optional
+        Of ``angles``; degrees by default, but angles that all lie between -π and π are refused then.
 
     Returns
     -------
@@ -185,9 +191,12 @@ def plot_ramachandran(
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('φ / °', 'ψ / °')
     """
-    check_choice("unit", unit, ("degrees", "radians"))
-    factor = 1.0 if unit == "degrees" else 180.0 / np.pi
-    degrees = [factor * one for one in Dataset.of(angles).arrays()]
+    if unit is not None:
+        check_choice("unit", unit, ("degrees", "radians"))
+    arrays = Dataset.of(angles).arrays()
+    check_unit(arrays, unit)
+    factor = 180.0 / np.pi if unit == "radians" else 1.0
+    degrees = [factor * one for one in arrays]
     axes = plot_state_map(
         models,
         data,
@@ -205,6 +214,15 @@ def plot_ramachandran(
     return axes
 
 
+def _slow_coordinates(named: Mapping[str, DrawableModel], data: Any) -> tuple[Any, tuple[str, str] | None]:
+    """Slow coordinates of data that are no map themselves, by the first model that knows two; None where none does."""
+    dataset = Dataset.of(data)
+    slow = [model for model in named.values() if getattr(model, "n_directions", 0) > 1]
+    if dataset.n_columns == 2 or not slow:
+        return None, None
+    return slow[0].slow_coordinates(dataset), ("slow coordinate 1", "slow coordinate 2")  # type: ignore[attr-defined]
+
+
 def _frames_and_points(
     data: Any, coordinates: Any, embed: Embedding | None
 ) -> tuple[FloatArray, FloatArray, Embedding | None]:
@@ -216,7 +234,8 @@ def _frames_and_points(
             raise InputError("embed maps coordinates to columns of data; give coordinates= as well")
         if frames.shape[1] != 2:
             raise InputError(
-                f"data has {frames.shape[1]} columns, and a map has two; give coordinates= of two columns to draw on"
+                f"data has {frames.shape[1]} columns, a map has two, and no model here knows slow coordinates; give "
+                "coordinates= of two columns to draw on"
             )
         return frames, frames, lambda points: points
     drawn = Dataset.of(coordinates).arrays()
@@ -256,7 +275,8 @@ def _checked_states(name: str, model: DrawableModel, frames: FloatArray) -> IntA
     return np.asarray(model.transform(frames)).astype(np.intp)
 
 
-def _draw_free_energy(panel: Any, energy: FloatArray, domain: Domain) -> Any:
+def draw_free_energy(panel: Any, energy: FloatArray, domain: Domain) -> Any:
+    """Image of the free energy in greys."""
     from matplotlib.colors import LinearSegmentedColormap
 
     greys = LinearSegmentedColormap.from_list("free energy", [str(DARKEST), str(LIGHTEST)])
@@ -288,14 +308,14 @@ def _draw_rule(
     order: IntArray,
     scale: float,
     domain: Domain,
-    resolution: int,
+    near: FloatArray,
 ) -> None:
-    """States, margins and boundaries of a model that can be asked anywhere."""
-    x, y = domain.centres(resolution)
+    """States, margins and boundaries of a model that can be asked anywhere; pale where ``near`` says no frame is."""
+    x, y = domain.centres(len(near))
     shape = (len(y), len(x))
     names = order[np.asarray(model.transform(columns)).reshape(shape)]
     strength = np.asarray(model.margin(columns), dtype=np.float64).reshape(shape) / scale
-    _tint(panel, names[1:-1, 1:-1], strength[1:-1, 1:-1], domain)
+    _tint(panel, names[1:-1, 1:-1], near * np.minimum(strength[1:-1, 1:-1], 1.0), domain)
     # The lead, with a sign that says whether the state is the best: its zeros are the boundary to a fraction of a cell.
     # The floor keeps the sign where a method knows no lead.
     lead = np.maximum(strength, 1e-6)
@@ -305,6 +325,15 @@ def _draw_rule(
         panel.contour(x, y, signed, levels=[0.0], colors="black", linewidths=1.5)
 
 
+def tint_majority(
+    panel: Any, points: FloatArray, names: IntArray, strength: FloatArray, domain: Domain, bins: int
+) -> IntArray:
+    """Colour every cell by the state of most of its frames, and return these states; -1 where there is no frame."""
+    majority, mean_lead = majority_cells(points, names, np.minimum(strength, 1.0), domain, bins)
+    _tint(panel, majority, mean_lead, domain)
+    return majority
+
+
 def _draw_majority(
     panel: Any, points: FloatArray, names: IntArray, strength: FloatArray, domain: Domain, bins: int
 ) -> None:
@@ -312,12 +341,7 @@ def _draw_majority(
     from matplotlib.collections import LineCollection
 
     x, y = domain.edges(bins)
-    n, cell = int(names.max()) + 1, domain.cells(points, bins)
-    counts = np.bincount(cell * n + names, minlength=bins * bins * n).reshape(bins, bins, n)
-    frames = counts.sum(axis=-1)
-    majority = np.where(frames > 0, counts.argmax(axis=-1), -1)
-    mean_lead = np.bincount(cell, np.minimum(strength, 1.0), bins * bins).reshape(bins, bins) / np.maximum(frames, 1)
-    _tint(panel, majority, mean_lead, domain)
+    majority = tint_majority(panel, points, names, strength, domain, bins)
 
     def differ(a: IntArray, b: IntArray) -> NDArray[np.bool_]:
         return np.asarray((a != b) & (a >= 0) & (b >= 0))
@@ -329,33 +353,13 @@ def _draw_majority(
     panel.add_collection(LineCollection(upright + level, colors="black", linewidths=1.5))
 
 
-def _draw_uncertainty(
-    panel: Any,
-    rules: ResampledBorders,
-    frames: FloatArray,
-    points: FloatArray,
-    columns: FloatArray | None,
-    domain: Domain,
-    n: int,
-) -> None:
-    """Zones in which resampled rules disagree: at every point, or in the mean over the frames of every cell."""
-    x, y = domain.centres(n)
-    if columns is not None:
-        draw_zones(panel, x, y, np.asarray(rules.border_uncertainty(columns)).reshape(len(y), len(x)))
-        return
-    cell = domain.cells(points, n)
-    sums, counts = np.bincount(cell, rules.border_uncertainty(frames), n * n), np.bincount(cell, minlength=n * n)
-    shares = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan).reshape(n, n)
-    draw_zones(panel, x[1:-1], y[1:-1], shares)
-
-
-def _names(model: DrawableModel, n: int) -> list[str]:
+def drawn_names(model: DrawableModel, n: int) -> list[str]:
     """Names of the states of the first model, and numbers of those that only others have."""
     own = list(getattr(model, "state_names", ()))
     return own + default_names(n)[len(own) :]
 
 
-def _legend(panel: Any, model: DrawableModel, order: IntArray, names: list[str], *, zones: bool) -> None:
+def draw_legend(panel: Any, model: DrawableModel, order: IntArray, names: list[str], *, zones: bool = False) -> None:
     """Every state with its population below the panel; a model that numbers it differently has its own number added."""
     from matplotlib.patches import Patch
     from matplotlib.transforms import offset_copy
@@ -381,6 +385,6 @@ def _legend(panel: Any, model: DrawableModel, order: IntArray, names: list[str],
     )
 
 
-def _colorbar(panel: Any, image: Any) -> None:
+def colorbar(panel: Any, image: Any) -> None:
     """Beside the last panel and as high as it, which leaves the sizes of given axes alone."""
     panel.figure.colorbar(image, cax=panel.inset_axes((1.04, 0.0, 0.05, 1.0)), label="free energy / kT")

@@ -9,6 +9,7 @@ import numpy as np
 
 from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import InputError
+from m3c_md.plots.grid import Domain
 
 # Shares of the resampled rules that give a frame another state, from which on it is hatched, and how. Every border has
 # one half on its line; it is the width of the zone that says how sure the border is.
@@ -68,3 +69,23 @@ def zone_handles() -> list[Any]:
         Patch(facecolor="none", edgecolor="black", lw=0.0, hatch=hatch, label=f"≥ {least:.0%} of refits disagree")
         for least, hatch in ZONES
     ]
+
+
+def draw_uncertainty(
+    panel: Any,
+    rules: ResampledBorders,
+    frames: FloatArray,
+    points: FloatArray,
+    columns: FloatArray | None,
+    domain: Domain,
+    n: int,
+) -> None:
+    """Zones in which resampled rules disagree: at every point, or in the mean over the frames of every cell."""
+    x, y = domain.centres(n)
+    if columns is not None:
+        draw_zones(panel, x, y, np.asarray(rules.border_uncertainty(columns)).reshape(len(y), len(x)))
+        return
+    cell = domain.cells(points, n)
+    sums, counts = np.bincount(cell, rules.border_uncertainty(frames), n * n), np.bincount(cell, minlength=n * n)
+    shares = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan).reshape(n, n)
+    draw_zones(panel, x[1:-1], y[1:-1], shares)

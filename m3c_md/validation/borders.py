@@ -141,7 +141,7 @@ def refit(
     random_state : None, int or numpy.random.Generator
         For the draws.
     progress : optional
-        A progress bar class such as ``tqdm.tqdm``.
+        True, or a progress bar class such as ``tqdm.tqdm``.
 
     Returns
     -------
@@ -160,7 +160,7 @@ def refit(
     if not isinstance(estimator, StateEstimator):
         raise InputError(f"estimator={estimator!r:.60} must be an estimator of this package, e.g. M3C(3)")
     n = check_integer("n_refits", n_refits, LEAST_REFITS)
-    check_progress(progress)
+    progress = check_progress(progress)
     rng = check_random_state(random_state)
     dataset = Dataset.of(data)
     model = _fresh(estimator).fit_fetch(data)

@@ -44,7 +44,7 @@ from m3c_md.validation.tables import (
     table_of_splits,
     terminal_lines,
 )
-from m3c_md.validation.verdict import differences_to_leader, verdict
+from m3c_md.validation.verdict import differences_to_leader, named_judges, verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -139,7 +139,8 @@ class Comparison:
 
     @property
     def _title(self) -> str:
-        return f"{self.n_states} states at lag time {self.lagtime * self.dt:g} {self.unit}, on held-out trajectories:"
+        judges = named_judges(self.splits["held out"])
+        return f"{self.n_states} states at lag time {self.lagtime * self.dt:g} {self.unit}, on {judges}:"
 
     def lines(self) -> list[str]:
         """Title, verdict and table in lines of at most 100 characters."""
@@ -220,7 +221,7 @@ def compare(
     n_jobs : int, optional
         Processes over which the fits are spread; all cores by default.
     progress : optional
-        A progress bar class such as ``tqdm.tqdm``; it names what is being fitted.
+        True, or a progress bar class such as ``tqdm.tqdm``; it names what is being fitted.
     checkpoint : path, optional
         Folder in which every finished fit is kept, but those of estimators of your own. The same comparison with the
         same folder goes on where it was stopped, by whatever; remove the folder when you have the result. Needs a
@@ -257,7 +258,7 @@ def compare(
     folder = check_checkpoint(checkpoint, random_state)
     seed = int(check_random_state(random_state).integers(2**63))
     jobs = check_jobs(n_jobs)
-    check_progress(progress)
+    progress = check_progress(progress)
 
     data, judges, notes = _data_and_judges(trajs, test, n_states, lagtime)
     splits = _splits(data, judges, lagtime, allow_overlap=allow_overlap)

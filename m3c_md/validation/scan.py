@@ -131,7 +131,7 @@ def scan_states(
     n_jobs : int, optional
         Processes over which the fits are spread; all cores by default.
     progress : optional
-        A progress bar class such as ``tqdm.tqdm``.
+        True, or a progress bar class such as ``tqdm.tqdm``.
     checkpoint : path, optional
         Folder in which every finished fit is kept. The same scan with the same folder goes on where it was stopped, by
         whatever; remove the folder when you have the result. Needs a number as ``random_state``.
@@ -162,7 +162,7 @@ def scan_states(
     folder = check_checkpoint(checkpoint, random_state)
     seed = int(check_random_state(random_state).integers(2**63))
     jobs = check_jobs(n_jobs)
-    check_progress(progress)
+    progress = check_progress(progress)
 
     check_coordinates(trajs)
     data, too_short = long_trajectories(Dataset.of(trajs).shared(), lagtime)

@@ -20,6 +20,8 @@ MAX_SPLITS = 5
 FEWEST_WHOLE = 4
 # Name of the part of the training data that settings are chosen by.
 INNER = "rest of the training data"
+# Parts of a single trajectory, each of which judges the other.
+HALVES = ("first half", "second half")
 # Runs of 2^n frames that must be equal before trajectories are taken to overlap: of frames that occur once, of others.
 SHORT_RUN, LONG_RUN = 2, 7
 
@@ -96,7 +98,7 @@ def _halves(data: Dataset, lagtime: int) -> list[Split]:
         )
     halves = data.cut([[middle]])
     first, second = halves.chosen([0]), halves.chosen([1])
-    return [Split(first, {"second half": second}), Split(second, {"first half": first})]
+    return [Split(first, {HALVES[1]: second}), Split(second, {HALVES[0]: first})]
 
 
 def inner_split(train: Dataset, lagtime: int) -> Split | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from m3c_md.arrays import FloatArray
+from m3c_md.validation.splits import HALVES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -163,3 +164,15 @@ def short(value: float, error: float = np.nan) -> str:
         return "0" if value == 0.0 else f"{value:.2g}"
     text = f"{value:.{min(max(2, -int(np.floor(np.log10(size)))), 9)}f}"
     return text[1:] if text.startswith("0.") else text
+
+
+def named_judges(names: Iterable[str]) -> str:
+    """What a user calls the data that fits are judged on, from the names of the held-out parts.
+
+    Examples
+    --------
+    >>> named_judges(["first half", "second half"])
+    'the half of the trajectory that was not fitted'
+    """
+    halves = set(names) <= set(HALVES)
+    return "the half of the trajectory that was not fitted" if halves else "held-out trajectories"

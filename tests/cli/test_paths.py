@@ -121,4 +121,5 @@ def test_structures_of_states_have_their_names(named: Path, molecule: Molecule, 
     data = load_trajectories(Namespace(files=[str(molecule.files[0])], **options))
     with OutputFolder(tmp_path / "out", ["structures/*"], force=False) as folder:
         write_structures(folder, model, data, 2)  # type: ignore[arg-type]
-        assert folder.names() == ["structures/state_0_curled_up.pdb", "structures/state_1_long.pdb"]
+        pictures = ["structures/state_0_curled_up.pdb", "structures/state_1_long.pdb"]
+        assert sorted(folder.names()) == ["structures/frames.csv", *pictures]

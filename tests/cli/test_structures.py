@@ -12,7 +12,7 @@ import pytest
 from m3c_md import DihedralFeaturizer
 from m3c_md.cli.output import OutputFolder
 from m3c_md.cli.report import MOST_LEADING, relevance_lines
-from m3c_md.cli.structures import b_factors, write_structures
+from m3c_md.cli.structures import b_factors, superposed_atoms, write_structures
 from m3c_md.cli.trajectories import FeatureSettings, Trajectories, load_trajectories
 from m3c_md.exceptions import InputError
 from tests.features import random_trajectory, topology_of
@@ -123,3 +123,36 @@ def test_columns_that_are_no_angles_have_no_b_factors(tmp_path):
     random_trajectory(topology_of(["ALA", "ALA"]), 1).save(str(tmp_path / "top.pdb"))
     with pytest.raises(InputError, match="column 'a' has no name"):
         written(tmp_path, Trajectories([], [], data.settings, top=str(tmp_path / "top.pdb")), [1.0, 1.0])
+
+
+def test_structures_lie_on_each_other_and_say_which_frames_they_are(tmp_path):
+    data = loaded(tmp_path, topology_of(["ACE", "ALA", "ALA", "NME"]))
+    turned = md.load(str(tmp_path / "run.xtc"), top=str(tmp_path / "top.pdb"))
+    angle = np.linspace(0.0, 3.0, len(turned))
+    turns = np.array([[[np.cos(a), -np.sin(a), 0.0], [np.sin(a), np.cos(a), 0.0], [0.0, 0.0, 1.0]] for a in angle])
+    turned.xyz = np.einsum("fij,faj->fai", turns, np.repeat(turned.xyz[:1], len(turned), axis=0)) + angle[:, None, None]
+    turned.save(str(tmp_path / "run.xtc"))  # one structure, turned and moved
+    with OutputFolder(tmp_path / "out", ["structures/*"], force=False) as out:
+        model = Sampler(data.settings.columns, np.ones(len(data.settings.columns)))
+        write_structures(
+            out, model, Trajectories([*data.files] * 2, [*data.features] * 2, data.settings, 2, data.top), 3
+        )
+    states = [md.load(str(tmp_path / "out" / "structures" / f"state_{state}.pdb")) for state in range(2)]
+    for state in states:
+        np.testing.assert_allclose(state.xyz, np.repeat(states[0].xyz[:1], 3, axis=0), atol=2e-3)
+    np.testing.assert_allclose(states[0].xyz[0], turned.xyz[0], atol=2e-3)  # the first stays where it was
+    table = pd.read_csv(tmp_path / "out" / "structures" / "frames.csv")
+    assert table["frame"].tolist() == [0, 2, 4] * 2
+    assert table["model"].tolist() == [1, 2, 3] * 2
+    assert set(table["file"]) == {str(tmp_path / "run.xtc")}
+    text = (tmp_path / "out" / "structures" / "state_1.pdb").read_text()
+    assert "REMARK  99 MODEL 3: frame 4 (from 0) of run.xtc\n" in text
+    assert "REMARK  99 Models are superposed on " in text
+
+
+def test_heavy_atoms_are_superposed_where_there_is_no_backbone():
+    topology = md.Topology()
+    residue = topology.add_residue("ALA", topology.add_chain(), 1)
+    for name, symbol in (("CB", "C"), ("HB1", "H"), ("CG", "C"), ("CD", "C")):
+        topology.add_atom(name, md.element.get_by_symbol(symbol), residue)
+    assert superposed_atoms(topology) == [0, 2, 3]

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from m3c_md import M3C, MMC, HiddenMarkov, KMedoids, PCCAPlus, TICAPCCAPlus
 from m3c_md.clustering.state_estimator import StateEstimator
 from m3c_md.clustering.state_model import StateModel
-from m3c_md.exceptions import InputError, ShortTrajectoryWarning
+from m3c_md.exceptions import InputError, NotFittedWarning, ShortTrajectoryWarning
 from m3c_md.inputs import dataset as dataset_module
 from m3c_md.matching import agreement
 from tests.conftest import Wells, hidden_markov_wells, other_warnings, quick
@@ -134,7 +134,8 @@ class TestEstimator:
     def test_life_of_an_estimator(self, name: str, two_wells: Wells) -> None:
         estimator = MAKERS[name](2)
         assert not estimator.has_model
-        assert estimator.fetch_model() is None
+        with pytest.warns(NotFittedWarning):
+            assert estimator.fetch_model() is None
         assert estimator.fit(two_wells.frames) is estimator
         assert estimator.has_model
         assert estimator.model is estimator.fetch_model()

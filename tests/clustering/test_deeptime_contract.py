@@ -24,6 +24,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from m3c_md import M3C, M3CModel
+from m3c_md.exceptions import NotFittedWarning
 from m3c_md.matching import agreement
 from tests.conftest import Wells, hidden_markov_wells, quick
 
@@ -116,8 +117,10 @@ class TestFitting:
     def test_life_of_an_estimator(self, two_wells: Wells) -> None:
         estimator = quick(2)
         assert not estimator.has_model
-        assert estimator.fetch_model() is None
-        assert estimator.model is None
+        with pytest.warns(NotFittedWarning):
+            assert estimator.fetch_model() is None
+        with pytest.warns(NotFittedWarning):
+            assert estimator.model is None
         assert estimator.fit(two_wells.frames) is estimator
         assert estimator.has_model
         assert isinstance(estimator.model, M3CModel)

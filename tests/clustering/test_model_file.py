@@ -982,3 +982,11 @@ class TestMutations:
             self.accepted(mutated_bytes(data, rng, start=directory if i % 2 else 0), tmp_path) for i in range(200)
         ]
         assert outcomes.count(False) > 100
+
+
+def test_a_folder_is_no_model_and_the_file_in_it_is_named(tmp_path):
+    with pytest.raises(IsADirectoryError, match=r"is a folder; give the file of the model in it, e.g. .*model\.m3c$"):
+        load_model(tmp_path)
+    (tmp_path / "three.m3c").write_bytes(b"")
+    with pytest.raises(IsADirectoryError, match=r"is a folder; .*three\.m3c$"):
+        load_model(tmp_path)

@@ -50,5 +50,8 @@ def test_given_axes_are_used(fitted):
 
 def test_models_of_other_dimension_are_refused():
     x = np.repeat([-1.0, 1.0, -1.0, 1.0], 50) + 0.1 * np.random.default_rng(0).normal(size=200)
-    with pytest.raises(InputError, match="two columns, this one has 1"):
+    with pytest.raises(
+        InputError,
+        match=r"two columns, this model has 1; plot_state_map\(model, data\) .* plot_residues\(model, data\)",
+    ):
         plot_decomposition(quick(2).fit_fetch(x), x)

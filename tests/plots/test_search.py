@@ -11,6 +11,7 @@ import pytest
 from m3c_md import M3CModel
 from m3c_md.exceptions import InputError
 from m3c_md.plots import plot_candidates, plot_search
+from m3c_md.plots.search import WORDS
 from m3c_md.search.fate import Fate, FateKind
 from tests.plots._models import NearestCentre
 
@@ -38,7 +39,9 @@ def test_candidates_are_all_drawn(searched_model):
     ax = plot_candidates(searched_model)
     assert sum(len(line.get_xdata()) for line in ends(ax)) == len(searched_model.candidates)
     assert "units" in ax.get_xlabel()
-    assert {text.get_text() for text in ax.get_legend().get_texts()} == set(searched_model.candidates["start"])
+    assert {text.get_text() for text in ax.get_legend().get_texts()} == {
+        WORDS[start.split(" ")[0]] for start in searched_model.candidates["start"]
+    }
 
 
 def test_degenerate_candidates_are_crosses_at_their_place(judged):
@@ -65,7 +68,9 @@ def test_winner_is_thickest_degenerate_dashed_and_samples_hollow(judged):
     assert cross.get_ydata()[0] == judged.records[-1].optimum.trace[-1]
     (hollow,) = [line for line in ends(left) if line.get_markerfacecolor() == "white"]
     assert hollow.get_ydata()[0] == judged.records[-2].optimum.trace[-1]
-    assert {"winner", "degenerate", "on a sample"} <= {text.get_text() for text in left.get_legend().get_texts()}
+    assert {"winner", "lost a state", "judged on a sample"} <= {
+        text.get_text() for text in left.get_legend().get_texts()
+    }
 
 
 def test_a_start_has_one_colour_on_both_sides(judged):
@@ -74,7 +79,18 @@ def test_a_start_has_one_colour_on_both_sides(judged):
     colors = dict(zip(names, (line.get_color() for line in right.get_legend().get_lines()), strict=True))
     for record in judged.records:
         drawn = [line.get_color() for line in traces(left) if tuple(line.get_ydata()) == record.optimum.trace]
-        assert colors[record.start] in drawn
+        assert colors[WORDS[record.start.split(" ")[0]]] in drawn
+
+
+def test_further_starts_of_a_kind_have_its_colour_and_one_entry(judged):
+    records = [replace(record, start=f"lumping {n} (learned)") for n, record in enumerate(judged.records)]
+    model = judged.copy()
+    model.records = records
+    left, right = plot_search(model)
+    assert [text.get_text() for text in right.get_legend().get_texts()] == ["lumped cells"]
+    assert right.get_legend().get_title().get_text() == "search began from"
+    assert len({line.get_color() for line in traces(left)}) == 1
+    assert left.get_xlabel() == "step of the search"
 
 
 def test_given_axes_are_used(judged):

@@ -12,7 +12,7 @@ from matplotlib.colors import to_rgb
 from m3c_md import M3C
 from m3c_md.exceptions import InputError
 from m3c_md.plots import plot_ramachandran, plot_state_map, state_color
-from m3c_md.plots.grid import free_energy, map_domain
+from m3c_md.plots.grid import free_energy, map_domain, nearness
 from tests.conftest import quick
 from tests.plots._models import NearestCentre
 
@@ -226,11 +226,73 @@ class TestOtherCoordinates:
         np.testing.assert_array_equal(columns, before[1])
 
 
+class TestManyColumns:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def fitted(cls):
+        """Two states along the sum of the first two of four columns."""
+        rng = np.random.default_rng(2)
+        x = 0.3 * rng.normal(size=(900, 4))
+        x[:, :2] += np.repeat([-1.0, 1.0] * 18, 25)[:, None]
+        return quick(2, bandwidth=2.0).fit_fetch(x), x
+
+    def test_states_are_drawn_over_slow_coordinates(self, fitted):
+        model, x = fitted
+        ax = plot_state_map(model, [x[:500], x[500:]], bins=20)
+        assert (ax.get_xlabel(), ax.get_ylabel()) == ("slow coordinate 1", "slow coordinate 2")
+        states, slow = model.transform(x), model.slow_coordinates(x)
+        centres = np.array([np.median(slow[states == k], axis=0) for k in range(2)])
+        assert [state for state, _ in states_drawn(ax, centres)] == [0, 1]
+
+    def test_labels_of_the_user_stay(self, fitted):
+        ax = plot_state_map(*fitted, labels=("first", "second"))
+        assert (ax.get_xlabel(), ax.get_ylabel()) == ("first", "second")
+
+    def test_the_first_model_that_knows_them_gives_the_coordinates(self, fitted):
+        model, x = fitted
+        other = NearestCentre(np.array([[-1.0] * 4, [1.0] * 4]), x)
+        left, right = plot_state_map({"other": other, "M3C": model}, x)
+        assert left.get_xlabel() == right.get_xlabel() == "slow coordinate 1"
+        assert left.get_xlim() == right.get_xlim()
+
+
+class TestPaleness:
+    def test_colours_are_pale_where_no_frame_is(self, clouds):
+        ax = plot_state_map(NearestCentre(CENTRES, clouds), clouds)
+        (_, inside), (state, outside) = states_drawn(ax, [CENTRES[0], (-2.5, -3.0)])
+        assert state == 2  # the boundary is far away, and so are all frames
+        assert outside < 0.2 * inside
+
+    def test_nearness_goes_around_a_periodic_edge(self):
+        points = np.array([[179.0, 0.0]])
+        here, there = (nearness(points, map_domain(points, (p, 360.0)), 16)[8] for p in (None, 360.0))
+        assert there[0] == there[-1] == 1.0
+        assert there[7] == 0.0
+        assert here.max() == 1.0
+
+
+class TestUnits:
+    def test_radians_without_a_word_are_refused(self, torsions):
+        angles, columns, model = torsions
+        with pytest.raises(InputError, match=r'looks like radians .*sincos=False.*say unit="radians"'):
+            plot_ramachandran(model, columns, np.deg2rad(angles / 2.0))
+        assert plt.get_fignums() == []
+
+    def test_small_angles_are_drawn_where_the_unit_is_given(self, torsions):
+        angles, columns, model = torsions
+        assert plot_ramachandran(model, columns, angles / 100.0, unit="degrees").get_xlabel() == "φ / °"
+
+    def test_degrees_are_no_radians(self, torsions):
+        angles, columns, model = torsions
+        with pytest.raises(InputError, match=r'no angle in radians .*say unit="degrees"'):
+            plot_ramachandran(model, columns, angles, unit="radians")
+
+
 class TestWrongInput:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({}, "data has 4 columns, and a map has two; give coordinates="),
+            ({}, "data has 4 columns, a map has two, and no model here knows slow coordinates; give coordinates="),
             ({"embed": sines_and_cosines}, "give coordinates= as well"),
             ({"coordinates": np.zeros((7, 2))}, "coordinates have 7 frames, data 400"),
             ({"coordinates": np.zeros((400, 3))}, "coordinates have 3 columns"),

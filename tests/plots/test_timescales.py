@@ -9,7 +9,7 @@ from deeptime.util.validation import ImpliedTimescales
 
 from m3c_md.exceptions import InputError
 from m3c_md.plots import plot_implied_timescales
-from m3c_md.validation import implied_timescales
+from m3c_md.validation import chapman_kolmogorov, implied_timescales
 from tests.markov import THREE_STATES, markov_chain
 
 LAGS = np.array([1, 2, 5, 10])
@@ -168,3 +168,17 @@ def test_wrong_input_is_named(timescales, options, message):
     with pytest.raises(InputError, match=message):
         plot_implied_timescales(timescales, **options)
     assert plt.get_fignums() == []
+
+
+def test_results_draw_themselves_into_figures_of_their_own():
+    states = np.cumsum(np.random.default_rng(0).random(3000) < 0.05) % 2
+    _, open_before = plt.subplots()
+    its = implied_timescales(states, [1, 2], dt=0.5, unit="ns", random_state=0)
+    (panel,) = its.plot()
+    assert (panel.get_xlabel(), panel.get_ylabel()) == ("lag time / ns", "implied timescale / ns")
+    grid = chapman_kolmogorov(states, 1, 2, dt=0.5, unit="ns", random_state=0).plot()
+    assert grid[0, 0].get_title() == "0 → 0"
+    assert grid[1, 0].get_xlabel() == "lag time / ns"
+    assert not open_before.has_data()
+    assert its.plot(ax=open_before) is open_before
+    assert open_before.has_data()

@@ -20,6 +20,7 @@ import pandas as pd
 import pytest
 from deeptime.clustering import KMeans
 from deeptime.markov.msm import MaximumLikelihoodMSM
+from sklearn.exceptions import NotFittedError
 
 from m3c_md import M3C, DihedralFeaturizer, compare, load_model, scan_states
 from m3c_md.cli import main
@@ -329,7 +330,7 @@ MODELS: list[Row] = [
     ("load_model folder", lambda at: load_model(at.folder), IsADirectoryError, r"Is a directory"),
     *[(f"load_model {name}", lambda at, n=name: load_model(at.folder / n), ModelFileError, rf"{name} cannot be used: it is damaged or no model file.*; fit the model again") for name in ("garbage.m3c", "empty.m3c", "x0.npy", "zip.npy")],
     *rows(on("fit client", lambda at: lambda v: quick(3).fit(X, client=v)), ("tcp://x", 5), InputError, r"client=.*Client"),
-    ("fetch without fit", lambda at: M3C(2).transform(X), ValueError, r"this M3C has no model yet; call fit first"),
+    ("transform without fit", lambda at: M3C(2).transform(X), NotFittedError, r"this M3C has no model yet; call fit first"),
 ]  # fmt: skip
 
 

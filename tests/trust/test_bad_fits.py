@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 from deeptime.base import InputFormatError
 from scipy import sparse
+from sklearn.exceptions import NotFittedError
 
 from m3c_md import M3C, MMC, KMedoids, PCCAPlus
 from m3c_md.clustering.state_estimator import StateEstimator
@@ -115,7 +116,7 @@ BAD_DATA: dict[str, tuple[Callable[[], Any], str]] = {
     "values of a dict": (lambda: {"phi": X}.values(), r"data is a dict_values.*convert it by list"),
     "set": (lambda: {1.0, 2.0}, r"data is a set.*convert it by list"),
     "generator": (lambda: (x for x in X), r"data is a generator .*dtype object.*convert it by list"),
-    "mdtraj": (md_trajectory, r"data is a Trajectory of mdtraj; turn it into features first.*compute_phi"),
+    "mdtraj": (md_trajectory, r"data is a Trajectory of mdtraj; turn it into features first: .*DihedralFeaturizer"),
     "mdtraj in a list": (lambda: [md_trajectory()], r"trajectory 0 is a Trajectory of mdtraj; turn it into features"),
     "mdtraj in a tuple": (lambda: (md_trajectory(), md_trajectory()), r"X of the pair .* is a Trajectory of mdtraj"),
     "unequal pair": (lambda: (X, X[:-1]), r"pairs \(X, Y\), but X has shape \(300, 2\) and Y \(299, 2\); .*list"),
@@ -138,8 +139,8 @@ BAD_DATA: dict[str, tuple[Callable[[], Any], str]] = {
 # (estimators, data, what the message says)
 BAD_DATA_OF_SOME: dict[str, tuple[tuple[str, ...], Callable[[], Any], str]] = {
     "one frame": (WITH_LAG, lambda: X[:1], r"lagtime=1 needs trajectories of at least 2 frames, but the longest has 1"),
-    "one frame alone": (CENTERS[:1], lambda: X[:1], r"all 1 frames are equal"),
-    "one frame, three clusters": (("MMC",), lambda: X[:1], r"1 windows cannot populate 3 states; supply more data"),
+    "one frame alone": (CENTERS[:1], lambda: X[:1], r"there is a single frame \(1 sample\)"),
+    "one frame, three clusters": (("MMC",), lambda: X[:1], r"n_states=3, but there is a single frame"),
     "all too short": (
         WITH_LAG,
         lambda: [X[i : i + 1] for i in range(50)],
@@ -307,7 +308,7 @@ class TestEstimators:
 
     @pytest.mark.parametrize("make", [M3C, MMC, KMedoids, PCCAPlus])
     def test_without_a_model(self, make: type[StateEstimator]) -> None:
-        refused(lambda: make(2).transform(X), ValueError, rf"this {make.__name__} has no model yet; call fit first")
+        refused(lambda: make(2).transform(X), NotFittedError, rf"this {make.__name__} has no model yet; call fit first")
 
 
 class TestModels:

@@ -461,7 +461,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "dt as text": ({"dt": "2 ps"}, "dt='2 ps' must"),
     "unit": ({"unit": None}, "unit=None must be a non-empty string"),
     "empty unit": ({"unit": ""}, "unit='' must"),
-    "progress": ({"progress": True}, "progress=True must be a progress bar class"),
+    "progress": ({"progress": 3}, "progress=3 must be a progress bar class"),
     "jobs": ({"n_jobs": 0}, "n_jobs=0 must"),
     "seed": ({"random_state": -1}, "random_state=-1 must"),
     "flag": ({"allow_overlap": "yes"}, "allow_overlap='yes' must be True or False"),
@@ -535,6 +535,10 @@ class TestShown:
         assert text.splitlines()[1] == "PCCA+ (20 cells) and k-medoids are level within errors."
         assert "t2 t3/micro" in text
         assert all(len(line) <= 100 for line in result.lines())
+
+    def test_halves_are_called_halves(self) -> None:
+        text = str(quick(TRAJS[0], methods="k-medoids", lagtimes=1))
+        assert text.splitlines()[0].endswith(", on the half of the trajectory that was not fitted:")
 
     def test_html_is_escaped(self) -> None:
         html = quick(TRAJS[:2], methods="k-medoids", unit="<b>&ps", lagtimes=1)._repr_html_()
