@@ -12,6 +12,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 from public_names import write_command_line, write_reference  # noqa: E402
+from room_picture import draw_fences  # noqa: E402
 
 import m3c_md  # noqa: E402
 
@@ -58,6 +59,12 @@ write_reference(HERE / "reference")
 write_command_line(HERE / "reference")
 
 
+def as_tutorial(_app: Any, page: str, text: list[str]) -> None:
+    """Turn links to the notebooks, which are right in a clone, into links to their copies."""
+    up = "../" * page.count("/")
+    text[0] = text[0].replace(f"]({up}../notebooks/", f"]({up}tutorial/")
+
+
 def without_citations(_app: Any, _what: str, _name: str, _thing: Any, _options: Any, lines: list[str]) -> None:
     """Take out the citations of docstrings inherited from deeptime: its list of references is not here."""
     lines[:] = [re.sub(r"\s*:footcite:[pt]?:?`[^`]*`", "", line) for line in lines]
@@ -65,4 +72,6 @@ def without_citations(_app: Any, _what: str, _name: str, _thing: Any, _options: 
 
 def setup(app: Any) -> None:
     """Hook into Sphinx."""
+    app.connect("source-read", as_tutorial)
     app.connect("autodoc-process-docstring", without_citations)
+    app.connect("doctree-read", draw_fences)
