@@ -57,7 +57,8 @@ def picture(text: str) -> str:
     for room, (x, y) in place.items():
         shapes.append(
             f'<rect x="{x}" y="{y}" width="{BOX}" height="{HEIGHT}" rx="4" fill="none" stroke="currentColor"/>'
-            f'<text x="{x + BOX / 2}" y="{y + 18}" text-anchor="middle" font-size="13" fill="currentColor">{room}</text>'
+            f'<text x="{x + BOX / 2}" y="{y + 18}" text-anchor="middle" font-size="13" fill="currentColor">'
+            f"{room}</text>"
         )
     size = f"-4 -4 {COLUMN * (len(layers) - 1) + BOX + 8} {ROW * rows}"
     tip = (

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import matplotlib
+import numpy as np
 import pytest
+
+import m3c_md.systems
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -26,6 +31,23 @@ def cells_of(path: Path) -> list[str]:
     return [code for language, code in FENCE.findall(path.read_text(encoding="utf-8")) if language == "python"]
 
 
+@pytest.fixture(scope="module")
+def simulated_once() -> Iterator[None]:
+    """Simulations of many pages are one and the same, and take seconds."""
+    kept: dict[str, list[np.ndarray]] = {}
+
+    def simulate(model: Any, rng: np.random.Generator, **options: Any) -> list[np.ndarray]:
+        key = repr((model, rng.bit_generator.state, options))
+        if key not in kept:
+            kept[key] = m3c_md.systems.diffusion.simulate(model, rng, **options)
+        return [trajectory.copy() for trajectory in kept[key]]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(m3c_md.systems, "simulate", simulate)
+        yield
+
+
+@pytest.mark.usefixtures("simulated_once")
 @pytest.mark.parametrize("path", [path for path in PAGES if cells_of(path)], ids=name_of)
 def test_the_cells_of_a_page_run_as_printed(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

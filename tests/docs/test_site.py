@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import shutil
 import subprocess
@@ -51,8 +52,7 @@ def kept(folder: str, ignored, names: list[str]) -> set[str]:
 
 
 def environment() -> dict[str, str]:
-    import os
-
+    """Variables of this process without what would lead to another package."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
@@ -79,24 +79,26 @@ def offered() -> list[tuple[str, str]]:
 
 def test_every_error_and_warning_is_in_the_reference(described: set[str]) -> None:
     errors = importlib.import_module("m3c_md.exceptions")
-    names = [name for name, thing in vars(errors).items() if isinstance(thing, type) and thing.__module__ == errors.__name__]
+    names = [
+        name for name, thing in vars(errors).items() if isinstance(thing, type) and thing.__module__ == errors.__name__
+    ]
     assert len(names) > 10
     assert [name for name in names if f"m3c_md.exceptions.{name}" not in described] == []
 
 
 def test_members_of_models_are_described(described: set[str]) -> None:
-    for name in ("fit", "fetch_model", "paper"):
+    for name in ("fit", "fit_fetch", "fetch_model", "paper"):
         assert f"m3c_md.M3C.{name}" in described
     for name in ("transform", "margin", "gap", "save", "to_plumed", "relevance"):
         assert f"m3c_md.M3CModel.{name}" in described
 
 
 def test_every_module_that_offers_names_is_said_to_be_public() -> None:
-    offers = {
-        f"m3c_md.{path.parent.name if path.name == '__init__.py' else path.stem}"
-        for path in (*Path(m3c_md.__file__).parent.glob("*/__init__.py"), *Path(m3c_md.__file__).parent.glob("[a-z]*.py"))
-        if re.search(r"^__all__", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    }
+    package = Path(m3c_md.__file__).parent
+    modules = {path.parent.name: path for path in package.glob("*/__init__.py")}
+    modules |= {path.stem: path for path in package.glob("[a-z]*.py")}
+    says = re.compile(r"^__all__", flags=re.MULTILINE)
+    offers = {f"m3c_md.{name}" for name, path in modules.items() if says.search(path.read_text(encoding="utf-8"))}
     assert offers == set(MODULES) - {"m3c_md"}
     page = (ROOT / "docs" / "reference" / "index.md").read_text(encoding="utf-8")
     assert [name for name in MODULES if f"`{name.removeprefix('m3c_md.')}`" not in page] == []
