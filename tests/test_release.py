@@ -77,14 +77,14 @@ class TestChangelog:
         assert parts == sorted(parts)
 
 
-class TestDescription:
+@pytest.fixture(scope="module")
+def text() -> str:
     """The README as a package index shows it."""
+    describe = runpy.run_path(str(ROOT / "setup.py"), run_name="setup")["long_description"]
+    return describe((ROOT / "README.md").read_text(encoding="utf-8"))
 
-    @pytest.fixture(scope="class")
-    def text(self) -> str:
-        describe = runpy.run_path(str(ROOT / "setup.py"), run_name="setup")["long_description"]
-        return describe((ROOT / "README.md").read_text(encoding="utf-8"))
 
+class TestDescription:
     def test_has_no_picture_and_no_link_into_the_clone(self, text: str) -> None:
         assert "![" not in text
         assert "<!--" not in text
