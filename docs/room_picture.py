@@ -47,20 +47,24 @@ def picture(text: str) -> str:
         for j, room in enumerate(layer)
     }
     shapes = []
+    middle = 0.5 * ROW * rows
     for source, target in arrows:
         (x, y), (u, v) = place[source], place[target]
         x, y, v, bend = x + BOX, y + HEIGHT / 2, v + HEIGHT / 2, (u - x - BOX) / 2
+        # Around the boxes in between, if there are any.
+        around = ROW * (0.0 if bend < COLUMN / 2 else 1.5 if y > middle else -1.5)
         shapes.append(
-            f'<path d="M{x} {y}C{x + bend} {y} {u - bend} {v} {u - 7} {v}" fill="none" stroke="currentColor" '
-            'opacity="0.6" marker-end="url(#tip)"/>'
+            f'<path d="M{x} {y}C{x + bend} {y + around} {u - bend} {v + around} {u - 7} {v}" fill="none" '
+            'stroke="currentColor" opacity="0.6" marker-end="url(#tip)"/>'
         )
     for room, (x, y) in place.items():
         shapes.append(
-            f'<rect x="{x}" y="{y}" width="{BOX}" height="{HEIGHT}" rx="4" fill="none" stroke="currentColor"/>'
+            f'<rect x="{x}" y="{y}" width="{BOX}" height="{HEIGHT}" rx="4" '
+            'fill="var(--color-background-primary, white)" stroke="currentColor"/>'
             f'<text x="{x + BOX / 2}" y="{y + 18}" text-anchor="middle" font-size="13" fill="currentColor">'
             f"{room}</text>"
         )
-    size = f"-4 -4 {COLUMN * (len(layers) - 1) + BOX + 8} {ROW * rows}"
+    size = f"-4 {-ROW} {COLUMN * (len(layers) - 1) + BOX + 8} {ROW * (rows + 2)}"
     tip = (
         '<marker id="tip" viewBox="0 0 8 8" refX="1" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
         '<path d="M0 0L8 4L0 8z" fill="currentColor"/></marker>'
