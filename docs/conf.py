@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
+
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
@@ -70,8 +72,18 @@ def without_citations(_app: Any, _what: str, _name: str, _thing: Any, _options: 
     lines[:] = [re.sub(r"\s*:footcite:[pt]?:?`[^`]*`", "", line) for line in lines]
 
 
+def with_tags(_app: Any, doctree: Any) -> None:
+    """Leave formulas with a number as they are: Sphinx would put several lines into "split", which takes no number."""
+    for block in doctree.findall(nodes.math_block):
+        if r"\tag" in block.astext():
+            text = rf"\[{block.astext()}\]"
+            block.children = [nodes.Text(text)]
+            block["no-wrap"] = block["nowrap"] = True
+
+
 def setup(app: Any) -> None:
     """Hook into Sphinx."""
     app.connect("source-read", as_tutorial)
     app.connect("autodoc-process-docstring", without_citations)
     app.connect("doctree-read", draw_fences)
+    app.connect("doctree-read", with_tags)

@@ -136,3 +136,18 @@ def test_links_between_pages_lead_somewhere(site: Path) -> None:
             file, _, anchor = link.partition("#")
             assert not file or (page.parent / file).resolve().is_file(), f"{page.name}: {link}"
             assert file or not anchor or f'id="{anchor}"' in text, f"{page.name}: {link}"
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
+@pytest.mark.parametrize("page", ["explanation/certificate", "explanation/method", "tutorial/6_errata"])
+def test_a_browser_draws_every_formula(site: Path, page: str) -> None:
+    file = site / f"{page}.html"
+    # Rounds of a clock that runs as fast as it can, until the page has settled.
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=30000", "--enable-logging=stderr"]
+    done = subprocess.run(
+        ["chromium", *options, "--dump-dom", file.as_uri()], capture_output=True, text=True, check=True, timeout=300
+    )
+    formulas = file.read_text(encoding="utf-8").count('class="math')
+    assert done.stdout.count("<mjx-container") >= formulas > 10
+    assert re.findall(r'data-mjx-error="([^"]*)"', done.stdout) == []
+    assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
