@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from m3c_md.validation.comparison import compare
     from m3c_md.validation.scan import scan_states
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "M3C",
     "MMC",

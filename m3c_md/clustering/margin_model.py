@@ -179,7 +179,7 @@ class MarginModel(PortableRule, EditedRule):
 
     @property
     def metric(self) -> FloatArray:
-        """Matrix M of the metric in which the kernel takes distances: |x - x'|² = (x - x')ᵀ M (x - x')."""
+        """Matrix M of the metric in which the kernel takes distances: ``|x - x'|² = (x - x')ᵀ M (x - x')``."""
         return self.metrics[self.records[self.chosen].metric].full_matrix()
 
     @property
