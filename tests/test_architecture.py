@@ -30,20 +30,26 @@ LEFT_OF: dict[str, set[str]] = {
     "matching": {"exceptions"},
     "workers": set(),
     "confidence": set(),
+    "markup": set(),
+    "relevance": {"exceptions", "inputs"},
     "systems": {"exceptions", "inputs", "matching"},
-    "features": {"exceptions", "disk", "inputs", "workers"},
+    "features": {"exceptions", "disk", "inputs", "workers", "markup"},
     "optimize": {"exceptions"},
     "export": {"exceptions", "inputs", "optimize"},
     "data": {"exceptions", "disk", "inputs", "features", "export"},
-    "markov": {"exceptions", "confidence", "inputs"},
+    "markov": {"exceptions", "confidence", "inputs", "markup"},
+    "plots": {"exceptions", "confidence", "inputs", "matching", "markov", "relevance"},
+    "report": {"exceptions", "disk", "inputs", "markov", "markup", "plots", "relevance"},
     "frames": {"exceptions", "inputs", "optimize"},
     "partitions": {"exceptions", "optimize", "frames"},
     "search": {"exceptions", "matching", "workers", "optimize", "frames", "partitions"},
     "clustering": {
         *("exceptions", "disk", "inputs", "matching", "optimize", "export", "markov", "frames", "partitions", "search"),
+        *("markup", "relevance", "report"),
     },
-    "plots": {"exceptions", "confidence", "inputs", "matching", "markov", "clustering"},
-    "validation": {"exceptions", "disk", "inputs", "matching", "workers", "markov", "clustering", "plots"},
+    "validation": {
+        *("exceptions", "disk", "inputs", "matching", "workers", "markov", "clustering", "plots", "markup", "report"),
+    },
 }
 # The front doors see the whole house.
 FRONT_DOORS = {"__init__", "__main__", "cli"}

@@ -11,12 +11,14 @@ from m3c_md.cli.console import Console
 from m3c_md.cli.fit import FEATURES, MODEL, brief_list, write_labels
 from m3c_md.cli.output import OutputFolder, add_output_options
 from m3c_md.cli.report import (
+    REPORT,
     data_lines,
     draw_ramachandran,
     relevance_lines,
     report_text,
     state_lines,
     warn_of_methods,
+    write_html,
 )
 from m3c_md.cli.structures import write_structures
 from m3c_md.cli.trajectories import Trajectories, load_trajectories, whole_number
@@ -33,7 +35,7 @@ MICROSTATES = (100, 200, 500)
 STRUCTURES_PER_STATE = 10
 DEMO_FILES = (
     *("ramachandran.png", "implied_timescales.png", "metastability.png", "relevance.png", "search.png"),
-    *(MODEL, FEATURES, "labels/*.npy", "structures/state_*.pdb", "table.csv", "report.txt"),
+    *(MODEL, FEATURES, "labels/*.npy", "structures/state_*.pdb", "table.csv", "report.txt", REPORT),
 )
 
 
@@ -63,6 +65,7 @@ def run_demo(options: argparse.Namespace, console: Console) -> int:
     with OutputFolder(options.out, DEMO_FILES, force=options.force) as folder:
         from m3c_md import compare
         from m3c_md.exceptions import DegenerateSolutionError
+        from m3c_md.report.study_report import comparison_page
 
         shipped = alanine_dipeptide()
         files = shipped.trajectory_files
@@ -94,8 +97,10 @@ def run_demo(options: argparse.Namespace, console: Console) -> int:
         _write(folder, comparison, model, data)
         seconds = time.perf_counter() - began
         folder.text("report.txt", report_text(options, console, data, body, seconds))
+        results = (comparison, data.features)
+        write_html(folder, comparison_page, options, console, data, began, *results, random_state=options.seed)
     console.say(f"\nWritten to {options.out} in {seconds:.1f} s: {brief_list(folder.names())}")
-    console.say(f"Look at {options.out / 'ramachandran.png'} first, then at {options.out / 'structures'}.")
+    console.say(f"Open the report in a browser: {(options.out / REPORT).resolve()}")
     console.result(
         {
             "command": "demo",

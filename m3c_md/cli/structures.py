@@ -51,6 +51,7 @@ def _write_files(
     from tqdm import tqdm
 
     from m3c_md.features.files import plain_path, read_topology
+    from m3c_md.relevance import relevance_by_residue
 
     topology = read_topology(data.top, data.files)
     shares = _relevance(model, data)

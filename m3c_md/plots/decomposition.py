@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -11,13 +11,19 @@ from m3c_md.inputs.dataset import Dataset
 from m3c_md.inputs.state_names import state_title
 from m3c_md.plots.axes import single_axes
 from m3c_md.plots.colors import state_color
+from m3c_md.plots.state_map import DrawableModel
 
-if TYPE_CHECKING:
-    from m3c_md.clustering.margin_model import M3CModel
+
+class ModelOfColumns(DrawableModel, Protocol):
+    """A model that knows how many columns it was fitted to."""
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
 
 
 def plot_decomposition(
-    model: M3CModel,
+    model: ModelOfColumns,
     data: Any,
     *,
     ax: Any = None,
@@ -60,10 +66,8 @@ def plot_decomposition(
     """
     from matplotlib.colors import to_rgb
 
-    if model.feature_map.n_columns != 2:
-        raise InputError(
-            f"a map needs a model of two columns, this one has {model.feature_map.n_columns}; fit two coordinates"
-        )
+    if model.n_columns != 2:
+        raise InputError(f"a map needs a model of two columns, this one has {model.n_columns}; fit two coordinates")
     frames = np.concatenate(Dataset.of(data, 2).arrays())
     low, high = frames.min(axis=0), frames.max(axis=0)
     margin = 0.05 * (high - low)

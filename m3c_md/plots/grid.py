@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from m3c_md.arrays import FloatArray
+from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.exceptions import InputError
 from m3c_md.inputs.settings import check_positive
 
@@ -87,3 +87,26 @@ def free_energy(points: FloatArray, domain: Domain, bins: int) -> FloatArray:
     with np.errstate(divide="ignore"):
         energy = np.log(counts.max()) - np.log(counts)
     return np.where(counts > 0, energy, np.nan)
+
+
+def majority_cells(
+    points: FloatArray, states: IntArray, values: FloatArray, domain: Domain, bins: int
+) -> tuple[IntArray, FloatArray]:
+    """State of most points of every cell (-1 where there are none) and the mean of their values, (y, x).
+
+    Examples
+    --------
+    >>> square = Domain(np.zeros(2), np.ones(2), (None, None))
+    >>> points = np.array([[0.1, 0.9], [0.2, 0.8], [0.2, 0.7], [0.9, 0.9]])
+    >>> states, means = majority_cells(points, np.array([0, 1, 1, 0]), np.array([1.0, 2.0, 3.0, 4.0]), square, 2)
+    >>> states.tolist(), means.tolist()
+    ([[-1, -1], [1, 0]], [[0.0, 0.0], [2.0, 4.0]])
+    """
+    x, y = domain.edges(bins)
+    column = np.clip(np.searchsorted(x, points[:, 0], side="right") - 1, 0, bins - 1)
+    row = np.clip(np.searchsorted(y, points[:, 1], side="right") - 1, 0, bins - 1)
+    n, cell = int(states.max()) + 1, row * bins + column
+    counts = np.bincount(cell * n + states, minlength=bins * bins * n).reshape(bins, bins, n)
+    frames = counts.sum(axis=-1)
+    means = np.bincount(cell, values, bins * bins).reshape(bins, bins) / np.maximum(frames, 1)
+    return np.where(frames > 0, counts.argmax(axis=-1), -1), means

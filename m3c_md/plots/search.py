@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -11,10 +12,22 @@ from m3c_md.plots.axes import panels, plain_log_ticks, single_axes
 from m3c_md.plots.colors import series_style
 
 if TYPE_CHECKING:
-    from m3c_md.clustering.margin_model import MarginModel
+    import pandas as pd
 
 
-def plot_candidates(model: MarginModel, *, ax: Any = None) -> Any:
+class SearchedModel(Protocol):
+    """A model that keeps the record of how it was found."""
+
+    @property
+    def records(self) -> Sequence[Any]:
+        """Everything that was tried, the winner first."""
+
+    @property
+    def candidates(self) -> pd.DataFrame:
+        """Table of everything that was tried."""
+
+
+def plot_candidates(model: SearchedModel, *, ax: Any = None) -> Any:
     """Draw the score of every candidate against its bandwidth, one line per start; the winner has a ring.
 
     Degenerate candidates are crosses; hollow marks were judged on a sample of the windows only.
@@ -66,7 +79,7 @@ def plot_candidates(model: MarginModel, *, ax: Any = None) -> Any:
     return axis
 
 
-def plot_search(model: MarginModel, *, axes: Any = None) -> Any:
+def plot_search(model: SearchedModel, *, axes: Any = None) -> Any:
     """Draw the search of a model: objectives against half steps on the left, scores against bandwidths on the right.
 
     A half step solves the large-margin problem or finds new labels (Algorithm 1, lines 6-11). A candidate is drawn with
@@ -135,7 +148,7 @@ def _draw_trace(panel: Any, record: Any, style: dict[str, Any], wins: bool, whol
         panel.scatter(steps[-1], values[-1], s=200, facecolors="none", edgecolors="black", zorder=6)
 
 
-def _legend(panel: Any, records: list[Any], everything: int) -> None:
+def _legend(panel: Any, records: Sequence[Any], everything: int) -> None:
     """What lines and ends mean, in grey; the colours are the starts of the other panel."""
     from matplotlib.lines import Line2D
 

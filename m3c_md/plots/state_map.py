@@ -15,7 +15,7 @@ from m3c_md.inputs.settings import check_choice, check_integer
 from m3c_md.inputs.state_names import default_names
 from m3c_md.plots.axes import panels
 from m3c_md.plots.colors import matched_order, state_color
-from m3c_md.plots.grid import Domain, free_energy, map_domain
+from m3c_md.plots.grid import Domain, free_energy, majority_cells, map_domain
 
 Embedding = Callable[[FloatArray], Any]
 
@@ -300,13 +300,7 @@ def _draw_majority(
     from matplotlib.collections import LineCollection
 
     x, y = domain.edges(bins)
-    column = np.clip(np.searchsorted(x, points[:, 0], side="right") - 1, 0, bins - 1)
-    row = np.clip(np.searchsorted(y, points[:, 1], side="right") - 1, 0, bins - 1)
-    n, cell = int(names.max()) + 1, row * bins + column
-    counts = np.bincount(cell * n + names, minlength=bins * bins * n).reshape(bins, bins, n)
-    frames = counts.sum(axis=-1)
-    majority = np.where(frames > 0, counts.argmax(axis=-1), -1)
-    mean_lead = np.bincount(cell, np.minimum(strength, 1.0), bins * bins).reshape(bins, bins) / np.maximum(frames, 1)
+    majority, mean_lead = majority_cells(points, names, np.minimum(strength, 1.0), domain, bins)
     _tint(panel, majority, mean_lead, domain)
 
     def differ(a: IntArray, b: IntArray) -> NDArray[np.bool_]:
