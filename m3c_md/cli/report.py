@@ -70,7 +70,7 @@ def write_html(
     files = [f"  {path}: {len(x)} frames" for path, x in zip(data.files, data.features, strict=True)]
     seconds = time.perf_counter() - began
     provenance = Provenance(options.command_line, options.seed, [*data_lines(data), *files], seconds)
-    structures = [path for path in folder.written if path.parent.name == "structures"]
+    structures = [path for path in folder.written if path.suffix == ".pdb"]
     made = page(
         *results, provenance, structures=structures, warnings=console.warnings, columns=data.settings.columns, **more
     )

@@ -169,7 +169,10 @@ def markov_sections(found: Findings) -> list[Section]:
     if test is None:
         return []
     where = f"at lag time {test.lagtimes[1] * test.dt:.4g} {test.unit}"
-    body = paragraphs([f"The test {where}: {verdict_of_test(test)}."])
+    said = [f"The test {where}: {verdict_of_test(test)}."]
+    if test.passes is False:
+        said.append("With much data a model fails by deviations too small to matter: look at the largest before you do.")
+    body = paragraphs(said)
     if test.estimates.shape[1] <= MOST_PANELS:
         svg = inline_svg(lambda: plot_chapman_kolmogorov(test), "ck-", "Chapman-Kolmogorov test")
         caption = "Probability to be in the second state a lag time after the first: predicted by the model at the "
@@ -190,7 +193,7 @@ def kinetics_section(model: Any, found: Findings) -> Section:
     """First-passage times and rates with their errors."""
     rates = found.kinetics
     table = compact(rates.pairs).rename(
-        columns={"mfpt": f"mean first-passage time / {rates.unit} (95 %)", "rate": f"rate · {rates.unit} (95 %)"}
+        columns={"mfpt": f"mean first-passage time / {rates.unit} (95 %)", "rate": f"rate / {rates.unit}⁻¹ (95 %)"}
     )
     names = state_names(model)
     table.index = table.index.map(lambda pair: f"{names[pair[0]]} → {names[pair[1]]}")

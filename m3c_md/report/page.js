@@ -46,10 +46,11 @@
   const color = (atom) => ramp(atom.b / 100);
   const show = (box) => {
     const held = JSON.parse(document.getElementById(box.dataset.structures).textContent);
-    const viewer = $3Dmol.createViewer(box, { backgroundColor: "white", backgroundAlpha: 0, antialias: true, disableFog: true });
+    // Transparent black, for transparent white would be added to what lies behind.
+    const viewer = $3Dmol.createViewer(box, { backgroundColor: "black", backgroundAlpha: 0, antialias: true, disableFog: true });
     held.models.forEach((text, number) => {
       const model = viewer.addModel(text, "pdb");
-      if (number) model.setStyle({}, { stick: { radius: 0.04, colorfunc: color, opacity: 0.5 } });
+      if (number) model.setStyle({}, { stick: { radius: 0.035, colorfunc: color } });
       else if (held.style === "trace") model.setStyle({}, { cartoon: { style: "trace", thickness: 0.6, colorfunc: color } });
       else if (held.style === "cartoon") model.setStyle({}, { cartoon: { colorfunc: color } });
       else model.setStyle({}, { stick: { radius: 0.17, colorfunc: color } });

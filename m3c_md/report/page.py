@@ -50,16 +50,19 @@ class Page:
     title : str
         Of what the report is.
     verdict : str
-        What came of it, in a sentence or two.
+        What came of it, in a sentence.
     numbers : list of (str, str, str)
         The few that matter most: name, value, and a remark.
     sections : list of Section
+    reason : str
+        What the verdict rests on, if that takes more words.
     """
 
     title: str
     verdict: str
     numbers: list[tuple[str, str, str]] = field(default_factory=list)
     sections: list[Section] = field(default_factory=list)
+    reason: str = ""
 
     def html(self) -> str:
         """Text of the file.
@@ -74,6 +77,7 @@ class Page:
         return Template(_file("page.html")).substitute(
             title=escape(self.title),
             verdict=paragraphs([self.verdict]),
+            reason=paragraphs([self.reason] if self.reason else []),
             numbers="".join(_number(*one) for one in self.numbers),
             contents="".join(f'<a href="#{s.anchor}">{escape(s.title)}</a>' for s in self.sections),
             sections="".join(

@@ -17,6 +17,7 @@ from m3c_md.report.model_report import (
     kinetics_section,
     map_sections,
     markov_sections,
+    numbers_of_model,
     relevance_sections,
     search_sections,
     states_section,
@@ -121,7 +122,7 @@ def comparison_page(
     title = (
         f"{', '.join(comparison.models)}: {comparison.n_states} states at lag time {_lag(comparison)}, held-out data"
     )
-    numbers = [*numbers[:MOST_NUMBERS], ("warnings", str(len(said)), "with what to do, below" if said else "")]
+    numbers = [*numbers[:MOST_NUMBERS], *numbers_of_model(model, found, len(said))[1:]]
     return Page(title, comparison.verdict, numbers, sections)
 
 
@@ -176,7 +177,12 @@ def table_of_comparison(comparison: Any) -> str:
     times = [name for name in comparison.table.columns if name.endswith(f"/ {comparison.unit}")]
     spreads = [f"{name} ±" for name in ("Q", "VAMP-2", *times)]
     chosen = [*COMPARED[:4], *times, *COMPARED[4:], *spreads]
-    return data_table(as_text(comparison.table[chosen].dropna(axis=1, how="all")))
+    table = comparison.table[chosen].dropna(axis=1, how="all")
+    if not table["never visited"].any():
+        table = table.drop(columns="never visited")
+    if "smallest" in table:
+        table["smallest"] = [f"{share:.1%}" if share == share else "-" for share in table["smallest"]]
+    return data_table(as_text(table))
 
 
 def table_of_scan(scan: Any) -> str:
@@ -250,7 +256,8 @@ def scan_page(
         ("warnings", str(len(warnings)), "with what to do, below" if warnings else ""),
     ]
     tried = ", ".join(str(n) for n in table.index)
-    return Page(f"How many states? {tried} at lag time {_lag(scan)}", scan.reason, numbers, sections)
+    verdict = f"{chosen} states are suggested." if scan.suggestion else "No number of states is convincing."
+    return Page(f"How many states? {tried} at lag time {_lag(scan)}", verdict, numbers, sections, scan.reason)
 
 
 def suggested(scan: Any) -> tuple[int, Any]:
