@@ -192,6 +192,14 @@ class TestProject:
         assert (PACKAGE / "py.typed").exists()
         assert "py.typed" in patterns["m3c_md"]
 
+    def test_every_file_of_the_report_is_installed(self) -> None:
+        patterns = tomllib.loads(PROJECT.read_text())["tool"]["setuptools"]["package-data"]
+        files = {path.name for path in (PACKAGE / "report").iterdir() if path.is_file() and path.suffix != ".py"}
+        assert files == set(patterns["m3c_md.report"])
+        assert "Redistribution and use in source and binary forms" in (
+            PACKAGE / "report" / "3Dmol-LICENSE.txt"
+        ).read_text(encoding="utf-8")
+
 
 def picture() -> str:
     """Rooms and who imports whom, as the README draws them; an arrow that follows from others is left out."""

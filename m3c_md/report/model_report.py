@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +131,7 @@ def states_section(model: Any, found: Findings) -> Section:
             table.insert(1 + place, name, model.visits[name].astype(str).to_numpy())
     table = table.set_axis(state_names(model)).rename_axis("state")
     note = f"Equilibrium and life times: {_where(found)}."
-    return Section("States", f'{data_table(table, state_colors(model))}<p class="note">{note}</p>')
+    return Section("States", f'{data_table(table, state_colors(model))}<p class="note">{escape(note)}</p>')
 
 
 def _where(found: Findings) -> str:
@@ -171,7 +172,9 @@ def markov_sections(found: Findings) -> list[Section]:
     where = f"at lag time {test.lagtimes[1] * test.dt:.4g} {test.unit}"
     said = [f"The test {where}: {verdict_of_test(test)}."]
     if test.passes is False:
-        said.append("With much data a model fails by deviations too small to matter: look at the largest before you do.")
+        said.append(
+            "With much data a model fails by deviations too small to matter: look at the largest before you do."
+        )
     body = paragraphs(said)
     if test.estimates.shape[1] <= MOST_PANELS:
         svg = inline_svg(lambda: plot_chapman_kolmogorov(test), "ck-", "Chapman-Kolmogorov test")

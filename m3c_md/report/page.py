@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -74,6 +76,7 @@ class Page:
         (True, True, False)
         """
         three_d = any(section.three_d for section in self.sections)
+        scripts = [*([_file("3Dmol-min.js")] if three_d else []), _file("page.js")]
         return Template(_file("page.html")).substitute(
             title=escape(self.title),
             verdict=paragraphs([self.verdict]),
@@ -84,8 +87,8 @@ class Page:
                 f'<section id="{s.anchor}"><h2>{escape(s.title)}</h2>{s.body}</section>' for s in self.sections
             ),
             style=_file("page.css"),
-            viewer=_viewer() if three_d else "",
-            script=_file("page.js"),
+            scripts="".join(f"<script>{script}</script>" for script in scripts),
+            trusted=" ".join(_trusted(script) for script in scripts),
             licence=_licence() if three_d else "",
             version=escape(m3c_md.__version__),
         )
@@ -106,8 +109,9 @@ def _file(name: str) -> str:
     return files("m3c_md.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _viewer() -> str:
-    return f"<script>{_file('3Dmol-min.js')}</script>"
+def _trusted(script: str) -> str:
+    """Words of the policy that let a browser run this script, and no other that may have got into the page."""
+    return f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'"
 
 
 def _licence() -> str:
