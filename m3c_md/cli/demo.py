@@ -98,7 +98,9 @@ def run_demo(options: argparse.Namespace, console: Console) -> int:
         seconds = time.perf_counter() - began
         folder.text("report.txt", report_text(options, console, data, body, seconds))
         results = (comparison, data.features)
-        write_html(folder, comparison_page, options, console, data, began, *results, random_state=options.seed)
+        seconds = write_html(
+            folder, comparison_page, options, console, data, began, *results, random_state=options.seed
+        )
     console.say(f"\nWritten to {options.out} in {seconds:.1f} s: {brief_list(folder.names())}")
     console.say(f"Open the report in a browser: {(options.out / REPORT).resolve()}")
     console.result(

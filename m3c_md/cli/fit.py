@@ -113,7 +113,9 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
         seconds = time.perf_counter() - began
         folder.text("report.txt", report_text(options, console, data, body, seconds))
         title = f"{model.n_states} states of {data.n_frames} frames, {', '.join(data.names()[:3])}"
-        write_html(folder, model_page, options, console, data, began, model, data.features, found, title=title)
+        seconds = write_html(
+            folder, model_page, options, console, data, began, model, data.features, found, title=title
+        )
     console.say(f"\nWritten to {options.out} in {seconds:.1f} s: {brief_list(folder.names())}")
     console.say(f"Open {options.out / REPORT} in a browser.")
     console.result(

@@ -63,8 +63,8 @@ def write_html(
     began: float,
     *results: Any,
     **more: Any,
-) -> None:
-    """Write report.html: ``page`` makes it of the results, the trajectories and where all of it comes from."""
+) -> float:
+    """Write report.html, which ``page`` makes of results and of where they come from; return the seconds till now."""
     from m3c_md.report.provenance import Provenance
 
     files = [f"  {path}: {len(x)} frames" for path, x in zip(data.files, data.features, strict=True)]
@@ -76,6 +76,7 @@ def write_html(
     )
     with folder.writing(REPORT) as path:
         made.write(path)
+    return time.perf_counter() - began
 
 
 def data_lines(data: Trajectories) -> list[str]:

@@ -266,7 +266,7 @@ def _report(
         write_structures(folder, model, data, N_STRUCTURES)
     seconds = time.perf_counter() - began
     folder.text("report.txt", report_text(options, console, data, body, seconds))
-    write_html(folder, page, options, console, data, began, *shown, random_state=options.seed)
+    seconds = write_html(folder, page, options, console, data, began, *shown, random_state=options.seed)
     console.say(f"\nWritten to {options.out} in {seconds:.1f} s: {brief_list(folder.names())}")
     console.say(f"Open {options.out / REPORT} in a browser.")
     return seconds

@@ -12,8 +12,8 @@ from m3c_md.plots.view import state_cells, usual_view
 from m3c_md.report.figures import BLACK, WHITE, inline_svg
 from m3c_md.report.page import figure
 
-# Cells along each axis: as fine as a pointer, and small in the file.
-CELLS = 72
+# Cells along each axis: those that the map itself has where it shows the state of most frames.
+CELLS = 60
 CAPTION = (
     "States in colours, pale near a border; free energy of the frames in greys. Point at the map to read state, margin "
     "(the lead of its score over the second, small at a border) and population."

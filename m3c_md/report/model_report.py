@@ -27,7 +27,7 @@ from m3c_md.report.provenance import Provenance
 MOST_PANELS, MOST_ARROWS = 5, 8
 # Longer lists are folded.
 MOST_ROWS = 12
-DEEPEST = "Each is the frame deepest inside its state, in thin lines the next ones."
+DEEPEST = "Each is the frame deepest inside its state, in thin lines the next ones, laid over each other by backbone."
 
 
 def model_page(

@@ -168,9 +168,7 @@ def pack(states: Sequence[list[list[Atom]]]) -> tuple[list[list[str]], str]:
 def _laid_over(states: list[list[list[Atom]]], style: str) -> list[list[str]]:
     """PDB text with all models laid over the first one, whose broad side is turned to the reader."""
     first = states[0][0]
-    fitted = np.array([atom.name in BACKBONE for atom in first])
-    if fitted.sum() < 3:
-        fitted = np.ones(len(first), dtype=bool)
+    weights = _weights(first)
     # 3Dmol.js joins neighbours of a chain only where it knows their names, but all others by distance.
     record = "HETATM" if style == "stick" else ""
     target = _places(first)
@@ -181,12 +179,22 @@ def _laid_over(states: list[list[list[Atom]]], style: str) -> list[list[str]]:
         for model in models:
             places = _places(model)
             same = len(model) == len(first) >= 3
-            moved = superposed(places, target, fitted) if same else places - places.mean(axis=0)
-            texts.append(
-                "\n".join(_line(record, atom, place) for atom, place in zip(model, moved.tolist(), strict=True))
-            )
+            moved = superposed(places, target, weights) if same else places - places.mean(axis=0)
+            texts.append("\n".join(_line(record, *pair) for pair in zip(model, moved.tolist(), strict=True)))
         packed.append(texts)
     return packed
+
+
+def _weights(model: list[Atom]) -> FloatArray:
+    """What counts where structures are laid over each other: the backbone, most of it where residues are relevant."""
+    relevance = np.array([_number_or_zero(atom.line[60:66]) for atom in model])
+    backbone = np.array([atom.name in BACKBONE for atom in model])
+    weights = 0.1 + relevance / 100.0
+    return np.asarray(np.where(backbone, weights, 0.0) if backbone.sum() >= 3 else weights)
+
+
+def _number_or_zero(text: str) -> float:
+    return float(text) if text.strip().replace(".", "", 1).isdigit() else 0.0
 
 
 def _places(model: list[Atom]) -> FloatArray:
@@ -213,17 +221,17 @@ def broad_side(places: FloatArray) -> FloatArray:
     return np.asarray(axes)
 
 
-def superposed(places: FloatArray, target: FloatArray, fitted: Any) -> FloatArray:
-    """Places moved and turned so that those chosen by ``fitted`` lie as near to the target as they can (Kabsch).
+def superposed(places: FloatArray, target: FloatArray, weights: FloatArray) -> FloatArray:
+    """Places moved and turned so that they lie as near to the target as they can, by weighted squares (Kabsch).
 
     Examples
     --------
     >>> target = np.random.default_rng(0).normal(size=(5, 3))
     >>> turned = target @ broad_side(target) + 3.0
-    >>> bool(np.allclose(superposed(turned, target, np.ones(5, dtype=bool)), target))
+    >>> bool(np.allclose(superposed(turned, target, np.ones(5)), target))
     True
     """
-    ours, theirs = places[fitted].mean(axis=0), target[fitted].mean(axis=0)
-    left, _, right = np.linalg.svd((places[fitted] - ours).T @ (target[fitted] - theirs))
+    ours, theirs = (np.average(x, axis=0, weights=weights) for x in (places, target))
+    left, _, right = np.linalg.svd((weights[:, None] * (places - ours)).T @ (target - theirs))
     left[:, 2] *= np.sign(np.linalg.det(left @ right))  # a rotation, never a mirror image
     return np.asarray((places - ours) @ (left @ right) + theirs)

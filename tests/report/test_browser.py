@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from m3c_md import M3CModel
+from m3c_md.report.hover_map import CELLS
 from tests.report.browser import CHROMIUM, Browser, n_colors
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
@@ -43,14 +44,14 @@ def test_the_map_tells_state_margin_and_population(page: Browser, searched_model
         # In the middle of a cell, where the page knows the same as the model; well inside the state.
         frame = three_wells.frames[searched_model.sample(three_wells.frames, 1)[state][0, 1]]
         cell = [
-            int(72 * (value - low) / (high - low)) + 0.5
+            int(CELLS * (value - low) / (high - low)) + 0.5
             for value, low, high in zip(frame, limits[::2], limits[1::2], strict=True)
         ]
         point = np.array(
-            [low + c / 72 * (high - low) for c, low, high in zip(cell, limits[::2], limits[1::2], strict=True)]
+            [low + c / CELLS * (high - low) for c, low, high in zip(cell, limits[::2], limits[1::2], strict=True)]
         )
         box = page.box("#map-panel-0 path")
-        page.point_at(box["x"] + cell[0] / 72 * box["width"], box["y"] + (1 - cell[1] / 72) * box["height"])
+        page.point_at(box["x"] + cell[0] / CELLS * box["width"], box["y"] + (1 - cell[1] / CELLS) * box["height"])
         assert page.evaluate("document.getElementById('tip').hidden") is False
         said = page.evaluate("document.getElementById('tip').innerText").splitlines()
         assert said[0] == f"state {searched_model.transform(point[None])[0]}" == f"state {state}"
