@@ -72,7 +72,7 @@ class Page:
         Examples
         --------
         >>> text = Page("a < b", "It is so.", [("Q", "1.98", "of at most 2")], [Section("Map", "<p>here</p>")]).html()
-        >>> "<h1>a &lt; b</h1>" in text, "<p>here</p>" in text, "$3Dmol" in text
+        >>> "<h1>a &lt; b</h1>" in text, "<p>here</p>" in text, "Pittsburgh" in text
         (True, True, False)
         """
         three_d = any(section.three_d for section in self.sections)
