@@ -65,7 +65,6 @@ def run_demo(options: argparse.Namespace, console: Console) -> int:
     with OutputFolder(options.out, DEMO_FILES, force=options.force) as folder:
         from m3c_md import compare
         from m3c_md.exceptions import DegenerateSolutionError
-        from m3c_md.report.study_report import comparison_page
 
         shipped = alanine_dipeptide()
         files = shipped.trajectory_files
@@ -97,10 +96,7 @@ def run_demo(options: argparse.Namespace, console: Console) -> int:
         _write(folder, comparison, model, data)
         seconds = time.perf_counter() - began
         folder.text("report.txt", report_text(options, console, data, body, seconds))
-        results = (comparison, data.features)
-        seconds = write_html(
-            folder, comparison_page, options, console, data, began, *results, random_state=options.seed
-        )
+        seconds = _write_page(folder, options, console, data, comparison, began)
     console.say(f"\nWritten to {options.out} in {seconds:.1f} s: {brief_list(folder.names())}")
     console.say(f"Open the report in a browser: {(options.out / REPORT).resolve()}")
     console.result(
@@ -117,6 +113,21 @@ def run_demo(options: argparse.Namespace, console: Console) -> int:
         }
     )
     return 0
+
+
+def _write_page(
+    folder: OutputFolder,
+    options: argparse.Namespace,
+    console: Console,
+    data: Trajectories,
+    comparison: Comparison,
+    began: float,
+) -> float:
+    """Write report.html and return the seconds till now."""
+    from m3c_md.report.study_report import comparison_page
+
+    results = (comparison, data.features)
+    return write_html(folder, comparison_page, options, console, data, began, *results, random_state=options.seed)
 
 
 def _load(shipped: MolecularData, n_jobs: int | None) -> Trajectories:

@@ -20,6 +20,7 @@ class ShownModel:
 
     populations: FloatArray
     warnings: list[str]
+    state_names: list[str]
     if TYPE_CHECKING:
 
         @property
@@ -102,7 +103,7 @@ class ShownModel:
     def _repr_html_(self) -> str:
         """Table of the states, for notebooks."""
         head = ["state", "of the frames"]
-        columns: list[Sequence[Any]] = [range(len(self.populations)), [f"{share:.1%}" for share in self.populations]]
+        columns: list[Sequence[Any]] = [self.state_names, [f"{share:.1%}" for share in self.populations]]
         if self.visits is not None:
             head += ["entered", "trajectories"]
             columns += [self.visits[name].tolist() for name in head[2:]]

@@ -21,6 +21,10 @@ class ModelOfColumns(DrawableModel, Protocol):
     def n_columns(self) -> int:
         """Number of columns."""
 
+    @property
+    def state_names(self) -> list[str]:
+        """What the states are called."""
+
 
 def plot_decomposition(
     model: ModelOfColumns,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from m3c_md.inputs.state_names import default_names, state_title
 from m3c_md.plots.view import state_cells, usual_view
 from m3c_md.report.figures import BLACK, WHITE, inline_svg
 from m3c_md.report.page import figure
@@ -73,6 +74,5 @@ def state_names(model: Any) -> list[str]:
     >>> state_names(SimpleNamespace(n_states=2)), state_names(SimpleNamespace(n_states=1, state_names=["coil"]))
     (['state 0', 'state 1'], ['coil'])
     """
-    given = getattr(model, "state_names", None)
-    numbers = [f"state {k}" for k in range(model.n_states)]
-    return numbers if given is None else [str(name) or number for name, number in zip(given, numbers, strict=True)]
+    given = getattr(model, "state_names", default_names(model.n_states))
+    return [state_title(given, state) for state in range(model.n_states)]

@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from m3c_md.exceptions import InputError
 from m3c_md.inputs.dataset import Dataset
 from m3c_md.markov.kinetics import Kinetics, compact
 from m3c_md.markup import paragraphs
@@ -64,7 +65,7 @@ def model_page(
         *map_sections(model, trajs, columns),
         *structure_sections(model, structures),
         timescale_section(found),
-        *markov_sections(found),
+        *markov_sections(model, found),
         *relevance_sections(model, columns),
         kinetics_section(model, found),
         *search_sections(model),
@@ -164,7 +165,7 @@ def timescale_section(found: Findings) -> Section:
     return Section("Implied timescales", paragraphs([f"{line}." for line in lines]) + figure(svg, caption))
 
 
-def markov_sections(found: Findings) -> list[Section]:
+def markov_sections(model: Any, found: Findings) -> list[Section]:
     """Chapman-Kolmogorov test, if a timescale is resolved."""
     test = found.test
     if test is None:
@@ -177,7 +178,9 @@ def markov_sections(found: Findings) -> list[Section]:
         )
     body = paragraphs(said)
     if test.estimates.shape[1] <= MOST_PANELS:
-        svg = inline_svg(lambda: plot_chapman_kolmogorov(test), "ck-", "Chapman-Kolmogorov test")
+        svg = inline_svg(
+            lambda: plot_chapman_kolmogorov(test, names=model.state_names), "ck-", "Chapman-Kolmogorov test"
+        )
         caption = "Probability to be in the second state a lag time after the first: predicted by the model at the "
         body += figure(svg, f"{caption}shortest lag time (lines) and estimated at each (points), with 95 %.")
     return [Section("Chapman-Kolmogorov test", body)]
@@ -185,7 +188,9 @@ def markov_sections(found: Findings) -> list[Section]:
 
 def relevance_sections(model: Any, columns: Sequence[str] | None) -> list[Section]:
     """What the states depend on, for models that know."""
-    if not hasattr(model, "relevance") or model.chosen != 0:
+    try:
+        _ = model.relevance
+    except (AttributeError, InputError):  # of methods without one, and of states that were merged or split
         return []
     svg = inline_svg(lambda: plot_relevance(model, columns=columns), "relevance-", "relevance of residues or columns")
     caption = "How much the scores of the states change where a frame gets a column of another frame, as shares."
@@ -206,18 +211,18 @@ def kinetics_section(model: Any, found: Findings) -> Section:
         shown = f"<details><summary>All {len(table)} passages</summary>{shown}</details>"
     body = paragraphs([f"From the {_where(found)}."]) + shown
     if model.n_states <= MOST_ARROWS and not rates.states["population"].isna().any():
-        svg = inline_svg(lambda: _network(rates), "network-", "network of states")
+        svg = inline_svg(lambda: _network(rates, model.state_names), "network-", "network of states")
         body += figure(
             svg, f"Mean first-passage times in {rates.unit}; the area of a circle grows with its population."
         )
     return Section("Kinetics", body)
 
 
-def _network(rates: Kinetics) -> Any:
+def _network(rates: Kinetics, names: Sequence[str]) -> Any:
     """Network of states; what is written in its circles keeps its colour on a dark page."""
     from matplotlib.colors import to_rgb
 
-    axis = plot_network(rates)
+    axis = plot_network(rates, names=names)
     for text in axis.texts:
         if text.get_weight() == "bold":
             text.set_color(WHITE if to_rgb(text.get_color()) == (1.0, 1.0, 1.0) else BLACK)

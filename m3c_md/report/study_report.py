@@ -109,7 +109,7 @@ def comparison_page(
         _named(states_section(model, found), first),
         *structure_sections(model, structures),
         _timescales_of_methods(comparison),
-        *markov_sections(found),
+        *markov_sections(model, found),
         *relevance_sections(model, columns),
         kinetics_section(model, found),
         *search_sections(model),
@@ -287,7 +287,7 @@ def _states_of_scan(
         *map_sections(model, trajs, columns),
         *structure_sections(model, structures),
         timescale_section(found),
-        *markov_sections(found),
+        *markov_sections(model, found),
         kinetics_section(model, found),
     ]
 
