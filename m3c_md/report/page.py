@@ -162,4 +162,6 @@ def warnings_section(warnings: Sequence[str]) -> Section:
 
 
 def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+    """Text with a capital, unless it begins with the name of something, and a full stop."""
+    plain = text.partition(" ")[0].isalpha()
+    return f"{text[:1].upper() if plain else text[:1]}{text[1:]}{'' if text.endswith('.') else '.'}"

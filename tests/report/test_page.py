@@ -150,7 +150,7 @@ class TestWarnings:
     def test_each_has_its_remedy(self) -> None:
         body = warnings_section(["t3 is <low>; t4 too. Remedy: look for fewer states", "it is so", "it is so"]).body
         assert body.count("<li>") == 2
-        assert "T3 is &lt;low&gt;; t4 too.<em>Look for fewer states.</em>" in body
+        assert "t3 is &lt;low&gt;; t4 too.<em>Look for fewer states.</em>" in body
 
     def test_a_warning_without_one(self) -> None:
         assert remedy_of("it is so") == ("it is so", "")
