@@ -81,7 +81,7 @@ def at_lags(dtrajs: Any, n_states: int, lags: Any, confidence: str | None = None
 
 
 def best_dwell(model: Any, trajs: list[Any]) -> int:
-    """The smallest dwell at which timescales at lag 1 agree with those at longer lags, or the closest."""
+    """The dwell at which timescales at lag 1 come closest to those at longer lags, chosen as margins are."""
 
     def times(dtrajs: Any, lag: int) -> Any:
         return at_lags(dtrajs, model.n_states, [lag])._its[0]
@@ -95,7 +95,8 @@ def best_dwell(model: Any, trajs: list[Any]) -> int:
         later = [times(dtrajs, max(2, round(LONGER * now[p])))[p] for p in judged]
         missing.append(np.log(later / first[judged]))
     good = (np.array(missing) <= TOLERANCE).all(axis=1)
-    return DWELLS[int(good.argmax() if good.any() else np.nansum(np.square(missing), axis=1).argmin())]
+    looked_at = int(good.argmax()) + 1 if good.any() else len(DWELLS)
+    return DWELLS[int(np.nansum(np.square(missing), axis=1)[:looked_at].argmin())]
 
 
 def rows_of(system: str, seed: int, trajs: list[Any]) -> Iterator[dict[str, Any]]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from m3c_md.clustering.mmc import MMC
     from m3c_md.clustering.model_file import load_model
     from m3c_md.clustering.pcca_plus import PCCAPlus
+    from m3c_md.clustering.profile import state_profile
     from m3c_md.clustering.tica_pcca_plus import TICAPCCAPlus
     from m3c_md.clustering.vampnet import VAMPNet
     from m3c_md.features.featurizer import DihedralFeaturizer
@@ -44,6 +45,7 @@ __all__ = [
     "relevance_by_dihedral",
     "relevance_by_residue",
     "scan_states",
+    "state_profile",
     "transition_paths",
 ]
 
@@ -65,6 +67,7 @@ _HOMES = {
     "relevance_by_residue": "m3c_md.relevance",
     "scan_states": "m3c_md.validation.scan",
     "transition_paths": "m3c_md.markov.paths",
+    "state_profile": "m3c_md.clustering.profile",
 }
 
 

@@ -16,6 +16,7 @@ from m3c_md.cli.demo import add_demo
 from m3c_md.cli.export import add_export
 from m3c_md.cli.fit import add_fit
 from m3c_md.cli.kinetics import add_kinetics
+from m3c_md.cli.profile import add_profile
 from m3c_md.cli.sample import add_sample
 from m3c_md.cli.simulate import add_simulate
 from m3c_md.cli.study import add_compare, add_scan
@@ -25,6 +26,7 @@ EXAMPLES = """examples:
   m3c-md fit run*.xtc --top protein.pdb --n-states 3 --dt 2 --unit ps --out states
   m3c-md transform states/model.m3c new*.xtc --top protein.pdb --out new-states
   m3c-md kinetics states/model.m3c run*.xtc --top protein.pdb --core --dt 2 --unit ps --out kinetics
+  m3c-md profile states/model.m3c run*.xtc --top protein.pdb --out profile
   m3c-md compare run*.xtc --top protein.pdb --n-states 3 --out comparison
   m3c-md scan run*.xtc --top protein.pdb --states 2 3 4 5 --out scan
   m3c-md fit distances*.npy --n-states 4 --out states      (your own features)
@@ -89,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
         add_fit,
         add_transform,
         add_kinetics,
+        add_profile,
         add_compare,
         add_scan,
         add_export,

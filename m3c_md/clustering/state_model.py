@@ -140,9 +140,9 @@ class StateModel(ShownModel, NamedStates, SampledStates, Model, Transformer):  #
         data : array (n_frames, n_columns), DataFrame, list of them, or iterator
             As for `transform`, read once and block by block; 12 bytes a frame are kept.
         margin : float, optional
-            Of a frame in the core of its state, see `margin`; with 0 states are those of `transform`. By default the
-            smallest at which timescales at lag 1 agree with those at longer lag times; ``choice`` of the result says
-            which were tried.
+            Of a frame in the core of its state, see `margin`; with 0 states are those of `transform`. By default that
+            at which timescales at lag 1 come closest to those at longer lag times; ``choice`` of the result says which
+            were tried.
         min_dwell : int
             Frames that a stay must last to count; with ``margin=0`` this is the dynamical coring of MPP.
 

@@ -25,8 +25,10 @@ from m3c_md.features.reading import (
     warn_of,
     warned_of,
 )
+from m3c_md.features.secondary_structure import find_backbone, structure_of_blocks
 from m3c_md.features.skeleton import find_skeleton
 from m3c_md.inputs.dihedral_columns import DihedralColumns
+from m3c_md.inputs.secondary_structure import SecondaryStructure
 from m3c_md.inputs.settings import check_flag, check_integer, check_jobs, check_progress
 from m3c_md.markup import facts
 from m3c_md.workers import deaf_workers
@@ -278,6 +280,44 @@ class DihedralFeaturizer(Transformer):  # type: ignore[misc]
         blocks = recipe.blocks(trajectory_blocks(paths[0], topology, chunk), str(paths[0]), notes)
         return warned_of(counted(regrouped(blocks, chunk), progress), notes)
 
+    def secondary_structure(self, data: Any, top: Any = None) -> SecondaryStructure:
+        """Find helices and strands by DSSP, as mdtraj has it, in every frame.
+
+        Parameters
+        ----------
+        data : mdtraj.Trajectory, or list of them; or files as for `load`
+            Files are read block by block.
+        top : path, mdtraj.Topology or mdtraj.Trajectory, optional
+            Of files, as for `load`.
+
+        Returns
+        -------
+        SecondaryStructure
+            With no residues, and the reason in ``missing``, if the molecule is too short or has no whole backbone.
+
+        Examples
+        --------
+        >>> from m3c_md.data import deca_alanine
+        >>> data = deca_alanine()
+        >>> found = DihedralFeaturizer().secondary_structure(data.trajectory_files, data.topology_file)
+        >>> bool((found.codes[0] == 1).any(axis=0)[found.residues.index("ALA 5")])  # sometimes in a helix
+        True
+        """
+        periodic = check_flag("periodic", self.periodic)
+        sources = _sources(data, top)
+        backbones = [find_backbone(topology, self.residues) for topology, _ in sources]
+        found = [backbone for backbone in backbones if not isinstance(backbone, str)]
+        if len(found) < len(backbones):
+            return SecondaryStructure(missing=next(reason for reason in backbones if isinstance(reason, str)))
+        names = tuple(found[0].residues.values())
+        if any(tuple(backbone.residues.values()) != names for backbone in found):
+            return SecondaryStructure(missing="the trajectories are of molecules with different residues")
+        codes = [
+            structure_of_blocks(blocks, backbone, periodic=periodic)
+            for (_, blocks), backbone in zip(sources, found, strict=True)
+        ]
+        return SecondaryStructure(names, codes)
+
     def _recipe(self, topology: md.Topology, stride: int) -> Recipe:
         sincos, periodic = check_flag("sincos", self.sincos), check_flag("periodic", self.periodic)
         found = find_dihedrals(topology, check_kinds(self.dihedrals), self.residues)
@@ -314,3 +354,13 @@ class DihedralFeaturizer(Transformer):  # type: ignore[misc]
         features = np.concatenate(list(recipe.blocks(source, name, notes)))
         warn_of(notes, stacklevel=4)
         return features
+
+
+def _sources(data: Any, top: Any) -> list[tuple[md.Topology, Any]]:
+    """Topology and blocks of frames of each trajectory, in memory or in a file."""
+    given = data if isinstance(data, list | tuple) else [data]
+    if given and all(isinstance(one, md.Trajectory) for one in given):
+        return [(read_topology(one), [one]) for one in given]
+    paths = trajectory_files(data)
+    topology = read_topology(top, paths)
+    return [(topology, trajectory_blocks(path, topology, _DEFAULT_CHUNK)) for path in paths]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 N_STEPS = 12
 # A state keeps at least so much of its frames in its core.
 LEAST_CORE = 0.5
-# Timescales at lag 1 agree with those at longer lags if they are lower by no more than this.
+# Timescales at lag 1 agree with those at longer lags if they differ by no more than this.
 TOLERANCE = 0.02
 # The longer lag time, as a share of the timescale itself: recrossings are over, and there are still data enough.
 LONGER = 0.25
@@ -175,12 +175,14 @@ def _long_enough(
 def choose_margin(
     states: Sequence[NDArray[np.integer]], leads: Sequence[FloatArray], n_states: int, min_dwell: int = 1
 ) -> MarginChoice:
-    """Choose the smallest margin at which timescales at lag 1 agree with those at longer lag times.
+    """Choose the margin at which timescales at lag 1 come closest to those at longer lag times.
 
     Recrossings of borders lower timescales at short lag times alone, so that the difference shows how many are left. It
-    is judged for every timescale of at least four frames, at a lag time of a quarter of it. If no margin makes them
-    agree to 2 %, for instance where states have slow processes inside, the one that comes closest is taken. No state
-    loses more than half of its frames from its core, and none its connection with the others.
+    is judged for every timescale of at least four frames, at a lag time of a quarter of it. Margins are looked at up to
+    the first at which none is lower by more than 2 %: from there on there is nothing left to mend. Of these the one
+    with the smallest sum of squared differences (of logarithms) is taken. That is not always the last: where one
+    timescale takes a large margin to rise, another may be too high by then. No state loses more than half of its frames
+    from its core, and none its connection with the others.
 
     Parameters
     ----------
@@ -225,21 +227,19 @@ def _best(
         return MarginChoice(0.0, "no timescale is resolved at longer lag times, nothing to choose by", table)
     with np.errstate(divide="ignore", invalid="ignore"):
         missing = np.log(later / first)
-    lags = " and ".join(str(lag) for lag in longer)
     good = (missing <= TOLERANCE).all(axis=1)
-    if good.any():
-        return MarginChoice(
-            float(margins[good.argmax()]),
-            f"the smallest at which timescales at lag 1 agree with those at lag {lags} to {TOLERANCE:.0%}",
-            table,
-        )
-    distance = np.where(np.isnan(missing), np.inf, missing**2).sum(axis=1)
-    closest = int(distance.argmin()) if np.isfinite(distance).any() else 0
-    return MarginChoice(
-        float(margins[closest]),
-        f"timescales at lag 1 come closest to those at lag {lags}, lower by {np.nanmax(missing[closest]):.0%} at most",
-        table,
-    )
+    looked_at = int(good.argmax()) + 1 if good.any() else len(margins)
+    distance = np.where(np.isnan(missing), np.inf, missing**2).sum(axis=1)[:looked_at]
+    closest = int(distance.argmin())
+    lags = " and ".join(str(lag) for lag in longer)
+    if not np.isfinite(distance[closest]):
+        return MarginChoice(0.0, f"no timescale is resolved at lag {lags}, nothing to choose by", table)
+    if np.abs(missing[closest]).max() <= TOLERANCE:
+        agreement = f"agree with those at lag {lags} to {TOLERANCE:.0%}"
+    else:
+        offs = [f"t{p + 2} {-off:+.0%}" for p, off in zip(judged, missing[closest], strict=True)]
+        agreement = f"come closest to those at lag {lags} ({', '.join(offs)})"
+    return MarginChoice(float(margins[closest]), f"timescales at lag 1 {agreement}", table)
 
 
 def _margins(states: NDArray[np.integer], leads: FloatArray) -> FloatArray:

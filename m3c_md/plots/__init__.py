@@ -10,6 +10,7 @@ from m3c_md.plots.comparison import plot_metastability, plot_scan
 from m3c_md.plots.decomposition import plot_decomposition
 from m3c_md.plots.network import plot_network
 from m3c_md.plots.paths import plot_paths
+from m3c_md.plots.profile import plot_profile, plot_profile_ramachandran
 from m3c_md.plots.relevance import plot_relevance
 from m3c_md.plots.search import plot_candidates, plot_search
 from m3c_md.plots.state_map import plot_ramachandran, plot_state_map
@@ -26,6 +27,8 @@ __all__ = [
     "plot_metastability",
     "plot_network",
     "plot_paths",
+    "plot_profile",
+    "plot_profile_ramachandran",
     "plot_ramachandran",
     "plot_relevance",
     "plot_scan",

@@ -12,6 +12,7 @@ from m3c_md.inputs.state_names import state_title
 from m3c_md.plots.axes import single_axes
 from m3c_md.plots.colors import state_color
 from m3c_md.plots.state_map import DrawableModel
+from m3c_md.plots.uncertainty import borders_by_name, draw_zones, zone_handles
 
 
 class ModelOfColumns(DrawableModel, Protocol):
@@ -32,6 +33,7 @@ def plot_decomposition(
     *,
     ax: Any = None,
     labels: tuple[str, str] = ("$x_1$", "$x_2$"),
+    uncertainty: Any = None,
     resolution: int = 300,
     max_points: int = 4000,
 ) -> Any:
@@ -47,6 +49,9 @@ def plot_decomposition(
         Where to draw; a new figure by default.
     labels : (str, str)
         Names of the axes, with units.
+    uncertainty : ResampledRules, optional
+        What `m3c_md.validation.refit` returns: zones are hatched in which 5 %, or 25 %, of the rules that were fitted
+        to resampled trajectories give another state than that of the fit.
     resolution : int
         Points of the map along each axis.
     max_points : int
@@ -72,6 +77,7 @@ def plot_decomposition(
 
     if model.n_columns != 2:
         raise InputError(f"a map needs a model of two columns, this one has {model.n_columns}; fit two coordinates")
+    rules = borders_by_name(uncertainty, {"": model})
     frames = np.concatenate(Dataset.of(data, 2).arrays())
     low, high = frames.min(axis=0), frames.max(axis=0)
     margin = 0.05 * (high - low)
@@ -94,6 +100,10 @@ def plot_decomposition(
         axis.scatter(points[:, 0], points[:, 1], s=3, color=state_color(state), linewidths=0, label=name)
         if 0 < np.count_nonzero(states == state) < states.size:
             axis.contour(axes[0], axes[1], states == state, levels=[0.5], colors="black", linewidths=1.0)
+    if rules:
+        shares = np.asarray(rules[""].border_uncertainty(grid.reshape(-1, 2))).reshape(grid.shape[:2])
+        draw_zones(axis, axes[0], axes[1], shares)
     axis.set(xlabel=labels[0], ylabel=labels[1], xlim=extent[:2], ylim=extent[2:])
-    axis.legend(loc="upper right", markerscale=3, fontsize="small", framealpha=0.9)
+    handles = [*axis.get_legend_handles_labels()[0], *(zone_handles() if rules else ())]
+    axis.legend(handles=handles, loc="upper right", markerscale=3, fontsize="small", framealpha=0.9)
     return axis

@@ -16,6 +16,7 @@ from m3c_md.inputs.state_names import default_names
 from m3c_md.plots.axes import panels
 from m3c_md.plots.colors import matched_order, state_color
 from m3c_md.plots.grid import Domain, free_energy, majority_cells, map_domain
+from m3c_md.plots.uncertainty import ResampledBorders, borders_by_name, draw_zones, zone_handles
 
 Embedding = Callable[[FloatArray], Any]
 
@@ -49,6 +50,7 @@ def plot_state_map(
     embed: Embedding | None = None,
     periodic: tuple[float | None, float | None] | None = None,
     labels: tuple[str, str] = ("$x_1$", "$x_2$"),
+    uncertainty: Any = None,
     resolution: int = 200,
     bins: int = 60,
     ax: Any = None,
@@ -75,6 +77,9 @@ def plot_state_map(
         Periods of the coordinates. A periodic axis shows one period around 0.
     labels : (str, str)
         Names of the axes, with units.
+    uncertainty : ResampledRules, or dict of them, optional
+        What `m3c_md.validation.refit` returns, for models of a dict by their names: zones are hatched in which 5 %, or
+        25 %, of the rules that were fitted to resampled trajectories give another state than that of the fit.
     resolution : int
         Points of the map along each axis where the models can be asked.
     bins : int
@@ -102,6 +107,7 @@ def plot_state_map(
     if not named:
         raise InputError("models is an empty dict; give at least one {name: model}")
     resolution, bins = check_integer("resolution", resolution, 2), check_integer("bins", bins, 2)
+    rules = borders_by_name(uncertainty, named)
     frames, points, rule = _frames_and_points(data, coordinates, embed)
     domain = map_domain(points, periodic)
     points = domain.wrap(points)
@@ -122,7 +128,11 @@ def plot_state_map(
             _draw_majority(panel, points, order[states[name]], lead / scale, domain, bins)
         else:
             _draw_rule(panel, model, columns, order, scale, domain, resolution)
-        _legend(panel, model, order, names)
+        if name in rules:
+            _draw_uncertainty(
+                panel, rules[name], frames, points, columns, domain, bins if columns is None else resolution
+            )
+        _legend(panel, model, order, names, zones=name in rules)
         panel.set(xlabel=labels[0], xlim=domain.extent[:2], ylim=domain.extent[2:])
         panel.set_title(name)
     axes[0].set_ylabel(labels[1])
@@ -137,6 +147,7 @@ def plot_ramachandran(
     *,
     embed: Embedding | None = None,
     unit: Literal["degrees", "radians"] = "degrees",
+    uncertainty: Any = None,
     resolution: int = 200,
     bins: int = 60,
     ax: Any = None,
@@ -145,7 +156,7 @@ def plot_ramachandran(
 
     Parameters
     ----------
-    models, data, resolution, bins, ax
+    models, data, uncertainty, resolution, bins, ax
         As for `plot_state_map`.
     angles : array (n_frames, 2) or list of them
         φ and ψ of every frame of ``data``.
@@ -184,6 +195,7 @@ def plot_ramachandran(
         embed=None if embed is None else lambda points: embed(points / factor),
         periodic=(360.0, 360.0),
         labels=("φ / °", "ψ / °"),
+        uncertainty=uncertainty,
         resolution=resolution,
         bins=bins,
         ax=ax,
@@ -313,13 +325,33 @@ def _draw_majority(
     panel.add_collection(LineCollection(upright + level, colors="black", linewidths=1.5))
 
 
+def _draw_uncertainty(
+    panel: Any,
+    rules: ResampledBorders,
+    frames: FloatArray,
+    points: FloatArray,
+    columns: FloatArray | None,
+    domain: Domain,
+    n: int,
+) -> None:
+    """Zones in which resampled rules disagree: at every point, or in the mean over the frames of every cell."""
+    x, y = domain.centres(n)
+    if columns is not None:
+        draw_zones(panel, x, y, np.asarray(rules.border_uncertainty(columns)).reshape(len(y), len(x)))
+        return
+    cell = domain.cells(points, n)
+    sums, counts = np.bincount(cell, rules.border_uncertainty(frames), n * n), np.bincount(cell, minlength=n * n)
+    shares = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan).reshape(n, n)
+    draw_zones(panel, x[1:-1], y[1:-1], shares)
+
+
 def _names(model: DrawableModel, n: int) -> list[str]:
     """Names of the states of the first model, and numbers of those that only others have."""
     own = list(getattr(model, "state_names", ()))
     return own + default_names(n)[len(own) :]
 
 
-def _legend(panel: Any, model: DrawableModel, order: IntArray, names: list[str]) -> None:
+def _legend(panel: Any, model: DrawableModel, order: IntArray, names: list[str], *, zones: bool) -> None:
     """Every state with its population below the panel; a model that numbers it differently has its own number added."""
     from matplotlib.patches import Patch
     from matplotlib.transforms import offset_copy
@@ -330,7 +362,7 @@ def _legend(panel: Any, model: DrawableModel, order: IntArray, names: list[str])
         text = f"{names[name]}{f' ({state})' if renumbered else ''}: {model.populations[state]:.0%}"
         handles.append(Patch(facecolor=state_color(name), edgecolor="none", alpha=0.8, label=text))
     panel.legend(
-        handles=handles,
+        handles=[*handles, *(zone_handles() if zones else ())],
         title=f"state{' (its own number)' if renumbered else ''}: population",
         loc="upper center",
         # In points, so that it clears the label of the axis in panels of any size.

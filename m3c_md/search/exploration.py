@@ -142,7 +142,8 @@ class Exploration(Runner):
         """Candidates in metrics learned from the best one, again and again while that helps, then in the plain one."""
         more: list[Candidate] = []
         best = self._best_first(found)[0]
-        for _ in range(learning.MOST_ROUNDS):
+        few = len(self.problem.scale) <= FEW_COLUMNS
+        for _ in range(learning.ROUNDS_OF_FEW_COLUMNS if few else learning.MOST_ROUNDS):
             if not self._some_may_win([best]):
                 return more
             with excused(self.failures, best.bandwidth, best.start):

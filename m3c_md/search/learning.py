@@ -24,8 +24,10 @@ ByLeastSquares = Callable[[SearchProblem, Trials], Judged]
 
 # Rounds in which a start learns a metric from its least-squares rule.
 LESSONS = 2
-# Rounds in which a metric is learned from the best candidate, and trials that are optimised in each.
+# Rounds in which a metric is learned from the best candidate, one where columns are few (there is less to learn, and
+# more rounds left the states as they were), and trials that are optimised in each.
 MOST_ROUNDS = 3
+ROUNDS_OF_FEW_COLUMNS = 1
 LEARNED_AT_ONCE = 2
 # Trials in the metric of scaled columns that are optimised in the end.
 PLAIN_AT_ONCE = 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from m3c_md.markov.coring import choose_margin, core_states
+from m3c_md.markov.coring import _best, choose_margin, core_states
 from m3c_md.markov.transitions import transition_matrix
 from tests.markov import BARRIER, lumped, markov_chain, slowest, stationary
 
@@ -87,7 +87,21 @@ class TestKnownChains:
         assert plain < 0.65 * exact
         assert after == pytest.approx(exact, rel=0.1)
         assert choice.margin > 0.1
-        assert "the smallest at which timescales at lag 1 agree" in choice.reason
+        assert choice.reason.startswith("timescales at lag 1 ")
+        assert " those at lag " in choice.reason
+
+    @pytest.mark.parametrize(
+        ("t2", "expected"),
+        [((90.0, 99.0, 120.0, 150.0), 0.5), ((80.0, 90.0, 99.0, 150.0), 1.0)],
+        ids=["too high before the other is right", "right together"],
+    )
+    def test_no_timescale_is_overdone_for_the_sake_of_another(self, t2: tuple[float, ...], expected: float) -> None:
+        """True timescales are 100 and 50; the second one takes a margin of 1 to be right."""
+        t3, later = (40.0, 46.0, 50.0, 50.0), np.array([100.0, 50.0])
+        rows = [(np.array(first), later, 0) for first in zip(t2, t3, strict=True)]
+        choice = _best(np.array([0.0, 0.5, 1.0, 2.0]), rows, np.array([0, 1]), [25, 12], np.ones(3))
+        assert choice.margin == expected
+        assert ("agree" in choice.reason) == (expected == 1.0)
 
     def test_the_choice_is_told(self) -> None:
         table = choose_margin([SIDE[x] for x in CELLS], [DEPTH[x] for x in CELLS], 2).table

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sklearn.svm import LinearSVC
 
 from m3c_md.optimize import curvature as curvature_module
+from m3c_md.optimize import large_margin as large_margin_module
 from m3c_md.optimize.blocks import Rule, WindowBlock, all_label_costs, class_sums, pass_sums
 from m3c_md.optimize.curvature import curvature
 from m3c_md.optimize.feature_map import draw_fourier_map
@@ -534,3 +535,22 @@ def test_a_hessian_that_rounding_makes_indefinite_still_gives_a_descent_directio
     assert step @ right > 0.0
     definite = factor.T @ factor + np.eye(6)
     np.testing.assert_allclose(definite @ solve_definite(definite, right), right, atol=1e-10)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_curvature_of_some_windows_may_leave_a_direction_open(seed, monkeypatch):
+    """Most columns are of few windows: steps by some of the curvature are far too long, until all of it is taken."""
+    rng, n, n_columns = np.random.default_rng(seed), 1000, 40
+    columns = np.where(rng.random(n) < 0.8, rng.integers(0, 4, n), rng.integers(4, n_columns, n))
+    x = rng.normal(size=n)
+    labels = (x + 0.7 * rng.normal(size=n) > 0.0).astype(int)
+    features = np.zeros((n, n_columns))
+    features[np.arange(n), columns] = x * np.where(columns >= 4, 30.0, 1.0)
+    block = WindowBlock(features, np.arange(n)[None], np.full(n, 1.0 / n))
+    best = solve_large_margin([block], labels, 2, 1e-4)
+    monkeypatch.setattr(curvature_module, "MAX_HESSIAN_ROWS", 50)
+    found = solve_large_margin([block], labels, 2, 1e-4, max_passes=200)
+    assert found.converged
+    assert found.objective == pytest.approx(best.objective, rel=2e-4)
+    monkeypatch.setattr(large_margin_module, "SHORT_STEP", 0.0)
+    assert not solve_large_margin([block], labels, 2, 1e-4, max_passes=200).converged

@@ -1,0 +1,177 @@
+"""What a profile of states counts while it looks at the frames once: angles, regions, and frames at borders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from m3c_md.arrays import FloatArray, IntArray
+from m3c_md.exceptions import InputError
+from m3c_md.inputs.dihedral_names import column_names, dihedral_of
+from m3c_md.inputs.secondary_structure import FORMS
+
+# Cells of a Ramachandran map along each axis: 5° each, so that the borders of regions are borders of cells.
+CELLS = 72
+# A frame is at a border if its lead is smaller than the margin that the rule was trained for.
+MARGIN = 1.0
+# Frames at a border that are looked at, nearest first: more do not change means over them.
+MOST_AT_BORDER = 1000
+
+
+@dataclass(frozen=True)
+class Angles:
+    """Dihedral angles behind the columns of a model.
+
+    Attributes
+    ----------
+    names : list of str
+        Such as "phi ALA 2".
+    sincos : bool
+        Whether columns are sines and cosines, or angles in radians.
+    """
+
+    names: list[str]
+    sincos: bool
+
+    @classmethod
+    def of_columns(cls, columns: Sequence[str]) -> Angles:
+        """Angles of columns that are named and ordered as those of `DihedralFeaturizer`; an error for all others.
+
+        Examples
+        --------
+        >>> Angles.of_columns(["sin phi ALA 2", "cos phi ALA 2"])
+        Angles(names=['phi ALA 2'], sincos=True)
+        """
+        names = list(dict.fromkeys(str(dihedral_of(column)) for column in columns))
+        for sincos in (True, False):
+            if list(columns) == column_names(names, sincos=sincos):
+                return cls(names, sincos)
+        raise InputError(
+            f"columns {list(columns)!r:.60} are not those of a DihedralFeaturizer in their order (sine, then cosine); "
+            "give featurizer.describe() of the fit"
+        )
+
+    @property
+    def residues(self) -> list[str]:
+        """Names of the residues, in the order of the columns."""
+        return list(dict.fromkeys(dihedral_of(name).residue for name in self.names))
+
+    @property
+    def pairs(self) -> dict[str, tuple[int, int]]:
+        """Numbers of φ and ψ, by the residues that have both."""
+        numbers = {name: number for number, name in enumerate(self.names)}
+        both = ((residue, f"phi {residue}", f"psi {residue}") for residue in self.residues)
+        return {name: (numbers[phi], numbers[psi]) for name, phi, psi in both if phi in numbers and psi in numbers}
+
+    def of_frames(self, frames: FloatArray) -> FloatArray:
+        """Angles of frames in radians, (n_frames, n_angles)."""
+        return np.arctan2(frames[:, 0::2], frames[:, 1::2]) if self.sincos else frames
+
+    def slopes(self, gradients: FloatArray, angles: FloatArray) -> FloatArray:
+        """Derivatives with respect to the angles, from those with respect to the columns.
+
+        Examples
+        --------
+        >>> both = Angles(["phi ALA 2"], True)
+        >>> both.slopes(np.array([[3.0, 5.0]]), np.array([[0.0]])).tolist()  # the cosine does not change at 0
+        [[3.0]]
+        """
+        if not self.sincos:
+            return gradients
+        return np.asarray(np.cos(angles) * gradients[:, 0::2] - np.sin(angles) * gradients[:, 1::2])
+
+
+@dataclass
+class Border:
+    """Frames between two states: how many, and those with the smallest lead.
+
+    Attributes
+    ----------
+    n_frames : int
+    frames : (n, n_columns) array
+    leads : (n,) array
+    """
+
+    n_frames: int
+    frames: FloatArray
+    leads: FloatArray
+
+    def add(self, frames: FloatArray, leads: FloatArray) -> None:
+        """Add frames, and keep the nearest of all."""
+        self.n_frames += len(frames)
+        everything, all_leads = np.concatenate([self.frames, frames]), np.concatenate([self.leads, leads])
+        nearest = np.argsort(all_leads, kind="stable")[:MOST_AT_BORDER]
+        self.frames, self.leads = everything[nearest], all_leads[nearest]
+
+
+@dataclass
+class Counts:
+    """Sums over the frames of every state.
+
+    Attributes
+    ----------
+    angles : Angles
+    frames : (n_states,) array
+        Numbers of frames.
+    vectors : (n_states, n_angles) array of complex numbers
+        Sums of exp(iθ).
+    maps : (n_states, n_pairs, CELLS, CELLS) array
+        Frames in the cells of the Ramachandran maps of residues with φ and ψ; φ runs along the last axis.
+    forms : (n_states, n_residues, 3) array
+        Frames in coil, helix and strand, of residues for which this is known.
+    borders : dict
+        `Border` by pairs of states i < j.
+    """
+
+    angles: Angles
+    frames: IntArray
+    vectors: np.ndarray
+    maps: np.ndarray
+    forms: IntArray
+    borders: dict[tuple[int, int], Border] = field(default_factory=dict)
+
+    @classmethod
+    def empty(cls, angles: Angles, n_states: int, n_forms: int) -> Counts:
+        """Nothing counted yet, of some angles and ``n_forms`` residues with a secondary structure."""
+        return cls(
+            angles,
+            np.zeros(n_states, dtype=np.intp),
+            np.zeros((n_states, len(angles.names)), dtype=np.complex128),
+            np.zeros((n_states, len(angles.pairs), CELLS, CELLS), dtype=np.int32),
+            np.zeros((n_states, n_forms, len(FORMS)), dtype=np.intp),
+        )
+
+    def add(self, frames: FloatArray, scores: FloatArray, codes: Any = None) -> None:
+        """Count some frames with their scores and, if it is known, their secondary structure."""
+        states = scores.argmax(axis=1)
+        radians = self.angles.of_frames(frames)
+        for state in range(len(self.frames)):
+            inside = states == state
+            self.frames[state] += np.count_nonzero(inside)
+            self.vectors[state] += np.exp(1j * radians[inside]).sum(axis=0)
+            if codes is not None:
+                self.forms[state] += np.stack([(codes[inside] == form).sum(axis=0) for form in range(len(FORMS))], -1)
+        self._add_to_maps(radians, states)
+        self._add_to_borders(frames, scores)
+
+    def _add_to_maps(self, radians: FloatArray, states: IntArray) -> None:
+        cells = np.floor((radians / (2.0 * np.pi) + 0.5) * CELLS).astype(np.intp) % CELLS
+        n_states = len(self.frames)
+        for number, (phi, psi) in enumerate(self.angles.pairs.values()):
+            place = (states * CELLS + cells[:, psi]) * CELLS + cells[:, phi]
+            found = np.bincount(place, minlength=n_states * CELLS**2).reshape(n_states, CELLS, CELLS)
+            self.maps[:, number] += found.astype(np.int32)
+
+    def _add_to_borders(self, frames: FloatArray, scores: FloatArray) -> None:
+        best = np.argsort(scores, axis=1)[:, -2:]
+        lead = np.take_along_axis(scores, best[:, 1:], 1)[:, 0] - np.take_along_axis(scores, best[:, :1], 1)[:, 0]
+        low, high = best.min(axis=1), best.max(axis=1)
+        for pair in combinations(range(len(self.frames)), 2):
+            between = (low == pair[0]) & (high == pair[1]) & (lead < MARGIN)
+            if between.any():
+                nothing = Border(0, np.empty((0, frames.shape[1])), np.empty(0))
+                self.borders.setdefault(pair, nothing).add(frames[between], lead[between])
