@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from m3c_md.clustering.model_file import load_model
     from m3c_md.clustering.pcca_plus import PCCAPlus
     from m3c_md.clustering.profile import state_profile
-    from m3c_md.clustering.relevance import relevance_by_dihedral, relevance_by_residue
     from m3c_md.clustering.tica_pcca_plus import TICAPCCAPlus
     from m3c_md.clustering.vampnet import VAMPNet
     from m3c_md.features.featurizer import DihedralFeaturizer
     from m3c_md.markov.kinetics import kinetics
     from m3c_md.markov.paths import transition_paths
+    from m3c_md.relevance import relevance_by_dihedral, relevance_by_residue
     from m3c_md.validation.comparison import compare
     from m3c_md.validation.scan import scan_states
 
@@ -63,8 +63,8 @@ _HOMES = {
     "kinetics": "m3c_md.markov.kinetics",
     "load_model": "m3c_md.clustering.model_file",
     "lump_microstates": "m3c_md.clustering.microstate_lumping",
-    "relevance_by_dihedral": "m3c_md.clustering.relevance",
-    "relevance_by_residue": "m3c_md.clustering.relevance",
+    "relevance_by_dihedral": "m3c_md.relevance",
+    "relevance_by_residue": "m3c_md.relevance",
     "scan_states": "m3c_md.validation.scan",
     "transition_paths": "m3c_md.markov.paths",
     "state_profile": "m3c_md.clustering.profile",

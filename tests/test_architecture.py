@@ -30,20 +30,26 @@ LEFT_OF: dict[str, set[str]] = {
     "matching": {"exceptions"},
     "workers": set(),
     "confidence": set(),
+    "markup": set(),
+    "relevance": {"exceptions", "inputs"},
     "systems": {"exceptions", "inputs", "matching"},
-    "features": {"exceptions", "disk", "inputs", "workers"},
+    "features": {"exceptions", "disk", "inputs", "workers", "markup"},
     "optimize": {"exceptions"},
     "export": {"exceptions", "inputs", "optimize"},
     "data": {"exceptions", "disk", "inputs", "features", "export"},
-    "markov": {"exceptions", "confidence", "inputs"},
+    "markov": {"exceptions", "confidence", "inputs", "markup"},
+    "plots": {"exceptions", "confidence", "inputs", "matching", "markov", "relevance"},
+    "report": {"exceptions", "disk", "inputs", "markov", "markup", "plots", "relevance"},
     "frames": {"exceptions", "inputs", "optimize"},
     "partitions": {"exceptions", "optimize", "frames"},
     "search": {"exceptions", "matching", "workers", "optimize", "frames", "partitions"},
     "clustering": {
         *("exceptions", "disk", "inputs", "matching", "optimize", "export", "markov", "frames", "partitions", "search"),
+        *("markup", "relevance", "report"),
     },
-    "plots": {"exceptions", "confidence", "inputs", "matching", "markov", "clustering"},
-    "validation": {"exceptions", "disk", "inputs", "matching", "workers", "markov", "clustering", "plots"},
+    "validation": {
+        *("exceptions", "disk", "inputs", "matching", "workers", "markov", "clustering", "plots", "markup", "report"),
+    },
 }
 # Results of `markov` with a method that draws them, which looks to the right when it is called and not before.
 DRAW_THEMSELVES = {"markov/timescales.py", "markov/chapman_kolmogorov.py"}
@@ -191,6 +197,14 @@ class TestProject:
         assert {shipped / path.relative_to(DATA) for path in files} <= set(shipped.rglob("*"))
         assert (PACKAGE / "py.typed").exists()
         assert "py.typed" in patterns["m3c_md"]
+
+    def test_every_file_of_the_report_is_installed(self) -> None:
+        patterns = tomllib.loads(PROJECT.read_text())["tool"]["setuptools"]["package-data"]
+        files = {path.name for path in (PACKAGE / "report").iterdir() if path.is_file() and path.suffix != ".py"}
+        assert files == set(patterns["m3c_md.report"])
+        assert "Redistribution and use in source and binary forms" in (
+            PACKAGE / "report" / "3Dmol-LICENSE.txt"
+        ).read_text(encoding="utf-8")
 
 
 def picture() -> str:

@@ -11,12 +11,14 @@ from m3c_md.cli.console import Console, progress_bar
 from m3c_md.cli.fit import FEATURES, MODEL, brief_list, write_labels
 from m3c_md.cli.output import OutputFolder, add_output_options
 from m3c_md.cli.report import (
+    REPORT,
     data_lines,
     draw_ramachandran,
     relevance_lines,
     report_text,
     state_lines,
     warn_of_methods,
+    write_html,
 )
 from m3c_md.cli.structures import write_structures
 from m3c_md.cli.trajectories import Trajectories, load_trajectories, whole_number
@@ -33,7 +35,8 @@ MICROSTATES = (100, 200, 500)
 STRUCTURES_PER_STATE = 10
 DEMO_FILES = (
     *("ramachandran.png", "implied_timescales.png", "metastability.png", "relevance.png", "search.png"),
-    *(MODEL, FEATURES, "labels/*.npy", "structures/state_*.pdb", "structures/frames.csv", "table.csv", "report.txt"),
+    *(MODEL, FEATURES, "labels/*.npy", "structures/state_*.pdb", "structures/frames.csv", "table.csv"),
+    *("report.txt", REPORT),
 )
 
 
@@ -95,8 +98,9 @@ def run_demo(options: argparse.Namespace, console: Console) -> int:
         _write(folder, comparison, model, data)
         seconds = time.perf_counter() - began
         folder.text("report.txt", report_text(options, console, data, body, seconds))
+        seconds = _write_page(folder, options, console, data, comparison, began)
     console.say(f"\nWritten to {options.out} in {seconds:.1f} s: {brief_list(folder.names())}")
-    console.say(f"Look at {options.out / 'ramachandran.png'} first, then at {options.out / 'structures'}.")
+    console.say(f"Open the report in a browser: {(options.out / REPORT).resolve()}")
     console.result(
         {
             "command": "demo",
@@ -111,6 +115,21 @@ def run_demo(options: argparse.Namespace, console: Console) -> int:
         }
     )
     return 0
+
+
+def _write_page(
+    folder: OutputFolder,
+    options: argparse.Namespace,
+    console: Console,
+    data: Trajectories,
+    comparison: Comparison,
+    began: float,
+) -> float:
+    """Write report.html and return the seconds till now."""
+    from m3c_md.report.study_report import comparison_page
+
+    results = (comparison, data.features)
+    return write_html(folder, comparison_page, options, console, data, began, *results, random_state=options.seed)
 
 
 def _load(shipped: MolecularData, n_jobs: int | None) -> Trajectories:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import time
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from m3c_md.cli.console import Console, progress_bar
@@ -18,7 +17,15 @@ from m3c_md.cli.markov import (
     warn_of_rise,
 )
 from m3c_md.cli.output import OutputFolder, add_checkpoint_option, add_output_options
-from m3c_md.cli.report import data_lines, relevance_lines, report_text, state_lines, state_pictures
+from m3c_md.cli.report import (
+    REPORT,
+    data_lines,
+    relevance_lines,
+    report_text,
+    state_lines,
+    state_pictures,
+    write_html,
+)
 from m3c_md.cli.structures import write_structures
 from m3c_md.cli.times import time_lines, time_step
 from m3c_md.cli.trajectories import Trajectories, add_data_options, load_trajectories, whole_number
@@ -29,13 +36,14 @@ if TYPE_CHECKING:
 
     from m3c_md.clustering.margin_model import M3CModel
     from m3c_md.markov.timescales import ImpliedTimescales
+    from m3c_md.report.findings import Findings
 
 MODEL, FEATURES = "model.m3c", "features.json"
 FIT_FILES = (
     *(MODEL, FEATURES, "labels/*.npy", "cored/*.npy", "transitions/*.npy"),
     *("structures/state_*.pdb", "structures/frames.csv"),
     *("implied_timescales.png", "ramachandran.png", "states.png", "residues.png", "relevance.png", "search.png"),
-    "report.txt",
+    *("report.txt", REPORT),
 )
 
 EXAMPLES = """examples:
@@ -48,7 +56,7 @@ m3c_md.load_model), implied_timescales.png, search.png, the states as ramachandr
 one psi) or else as states.png (over two slow coordinates) and residues.png (over phi and psi of each residue),
 relevance.png (which residues or columns the states depend on), structures/state_0.pdb ... (the frames
 deepest inside each state, superposed; B-factors: relevance of the residue), structures/frames.csv (which
-frames these are) and report.txt. With --core also
+frames these are), report.txt, and report.html, which shows all of it in a browser. With --core also
 cored/NAME.npy (states by coring) and transitions/NAME.npy (True for frames between two cores)."""
 
 
@@ -80,6 +88,7 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
     began = time.perf_counter()
     with OutputFolder(options.out, FIT_FILES, force=options.force) as folder:
         from m3c_md import M3C
+        from m3c_md.report.model_report import model_page
 
         settings = {"random_state": options.seed, "n_jobs": options.jobs, "progress": progress_bar}
         estimator = M3C(options.n_states, options.lag, **settings)
@@ -95,20 +104,25 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
         folder.text(FEATURES, data.settings.to_json())
         with folder.writing(MODEL) as path:
             model.save(path)
-        body, curves, numbers = _kinetic_findings(folder, model, data, dtrajs, options)
-        warn_of_rise(console, list(curves.values())[-1])
+        body, found, numbers = _kinetic_findings(folder, model, data, dtrajs, options)
+        warn_of_rise(console, found.slowest)
         with_structures = data.settings.dihedrals is not None and options.structures > 0
         body += relevance_lines(model, data, with_structures)
         console.say()
         for line in body:
             console.say(line)
         console.say(f"\nwriting pictures{' and structures' if with_structures else ''} ...")
-        _write_pictures(folder, model, data, curves)
+        _write_pictures(folder, model, data, found.timescales)
         if with_structures:
             write_structures(folder, model, data, options.structures)
         seconds = time.perf_counter() - began
         folder.text("report.txt", report_text(options, console, data, body, seconds))
+        title = f"{model.n_states} states of {data.n_frames} frames, {', '.join(data.names()[:3])}"
+        seconds = write_html(
+            folder, model_page, options, console, data, began, model, data.features, found, title=title
+        )
     console.say(f"\nWritten to {options.out} in {seconds:.1f} s: {brief_list(folder.names())}")
+    console.say(f"Open {options.out / REPORT} in a browser.")
     console.result(
         {
             "command": "fit",
@@ -144,8 +158,9 @@ def _kinetic_findings(
     data: Trajectories,
     dtrajs: list[NDArray[np.int32]],
     options: argparse.Namespace,
-) -> tuple[list[str], dict[str, ImpliedTimescales], dict[str, Any]]:
-    """Lines on states and timescales, timescales to draw by name, and numbers for scripts; cored states are written."""
+) -> tuple[list[str], Findings, dict[str, Any]]:
+    """Lines on states and timescales, findings for the report, and numbers for scripts; cored states are written."""
+    from m3c_md.report.findings import findings_of, markov_test
     from m3c_md.validation import metastability
 
     quality = metastability(dtrajs, options.lag, model.n_states)
@@ -158,31 +173,25 @@ def _kinetic_findings(
         "plateaus": plateau_result(timescales),
         "coring": None,
     }
-    lines = _findings(model, quality, timescales) + markov_lines(dtrajs, timescales, model, options.seed)
+    test = markov_test(dtrajs, timescales, model.n_states, options.seed)
+    lines = _findings(model, quality, timescales) + markov_lines(test)
+    known = (model.n_states, model.lagtime, quality)
     if not options.core:
-        return lines, {"": timescales}, numbers
+        return lines, findings_of(dtrajs, *known, {"": timescales}, test, random_state=options.seed), numbers
     cored = core_files(folder, model, data)
     after = _timescales(cored.dtrajs, model.n_states, options)
     numbers["coring"] = {"margin": cored.margin, "plateaus": plateau_result(after)}
-    return lines + coring_lines(cored, after), {"as labelled": timescales, "cored": after}, numbers
+    curves = {"as labelled": timescales, "cored": after}
+    found = findings_of(cored.dtrajs, *known, curves, test, cored.margin, options.seed)
+    return lines + coring_lines(cored, after), found, numbers
 
 
 def _timescales(dtrajs: list[NDArray[np.int32]], n_states: int, options: argparse.Namespace) -> ImpliedTimescales:
     """Timescales at lag times among which that of the fit is, as far as they rise."""
-    import numpy as np
-
-    from m3c_md.exceptions import M3CWarning
-    from m3c_md.validation import implied_timescales
+    from m3c_md.report.findings import level_timescales
 
     dt, unit = time_step(options)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", M3CWarning)  # the last call says it again
-        found = implied_timescales(dtrajs, n_states=n_states, confidence=None)
-        lags = {*found.lagtimes.tolist(), options.lag}
-        further = [plateau.try_lagtime for plateau in found.plateaus if plateau.try_lagtime is not None]
-    if further:
-        lags |= {*np.geomspace(max(lags), max(further), 4).round().astype(int).tolist()}
-    return implied_timescales(dtrajs, sorted(lags), n_states=n_states, dt=dt, unit=unit, random_state=options.seed)
+    return level_timescales(dtrajs, n_states, options.lag, dt=dt, unit=unit, random_state=options.seed)
 
 
 def _at_lag(timescales: ImpliedTimescales, lagtime: int) -> dict[str, float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from m3c_md.cli.console import Console
@@ -12,6 +11,7 @@ from m3c_md.cli.trajectories import Trajectories
 
 if TYPE_CHECKING:
     from m3c_md.clustering.state_model import StateModel
+    from m3c_md.markov.chapman_kolmogorov import ChapmanKolmogorov
     from m3c_md.markov.coring import CoredTrajectories
     from m3c_md.markov.timescales import ImpliedTimescales
 
@@ -56,29 +56,20 @@ def plateau_result(timescales: ImpliedTimescales) -> dict[str, Any]:
 
 def warn_of_rise(console: Console, timescales: ImpliedTimescales) -> None:
     """Warn of timescales that are resolved, but were not seen to be level."""
-    for plateau in timescales.plateaus:
-        if plateau.lagtime and not plateau.level:
-            console.warn(plateau.describe(timescales.dt, timescales.unit))
+    from m3c_md.report.findings import rising
+
+    for text in rising(timescales):
+        console.warn(text)
 
 
-def markov_lines(dtrajs: Any, timescales: ImpliedTimescales, model: StateModel, seed: int) -> list[str]:
+def markov_lines(test: ChapmanKolmogorov | None) -> list[str]:
     """Verdict of the Chapman-Kolmogorov test at the lag time from which the slowest timescale is level."""
-    from m3c_md.exceptions import M3CWarning
-    from m3c_md.validation import chapman_kolmogorov
+    from m3c_md.report.findings import verdict_of_test
 
-    lag = timescales.plateaus[0].lagtime
-    if lag == 0:
+    if test is None:
         return []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", M3CWarning)  # of short trajectories and missing states there was a word before
-        test = chapman_kolmogorov(dtrajs, lag, n_states=model.n_states, random_state=seed)
-    verdict = {True: "passed", False: "failed", None: "not judged, for data are too few"}[test.passes]
-    allowed = "" if test.allowed_deviation is None else f", by chance up to {test.allowed_deviation:.2g}"
-    where = f"{lag * timescales.dt:.4g} {timescales.unit}"
-    return [
-        f"  Chapman-Kolmogorov test at lag time {where}: {verdict} "
-        f"(probabilities deviate by {test.max_deviation:.2g}{allowed})"
-    ]
+    where = f"{test.lagtimes[1] * test.dt:.4g} {test.unit}"
+    return [f"  Chapman-Kolmogorov test at lag time {where}: {verdict_of_test(test)}"]
 
 
 def coring_lines(cored: CoredTrajectories, timescales: ImpliedTimescales) -> list[str]:

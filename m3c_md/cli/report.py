@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from m3c_md.cli.console import Console
+from m3c_md.cli.output import OutputFolder
 from m3c_md.cli.times import time_lines
 from m3c_md.cli.trajectories import Trajectories
 
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
 
     from m3c_md.clustering.margin_model import MarginModel
     from m3c_md.clustering.state_model import StateModel
+    from m3c_md.report.page import Page
 
+REPORT = "report.html"
 # More columns than this are not named one by one.
 MOST_NAMED = 12
 # Residues, angles or columns that are named because the states depend on them most.
@@ -50,6 +54,31 @@ def report_text(
             "",
         ]
     )
+
+
+def write_html(
+    folder: OutputFolder,
+    page: Callable[..., Page],
+    options: argparse.Namespace,
+    console: Console,
+    data: Trajectories,
+    began: float,
+    *results: Any,
+    **more: Any,
+) -> float:
+    """Write report.html, which ``page`` makes of results and of where they come from; return the seconds till now."""
+    from m3c_md.report.provenance import Provenance
+
+    files = [f"  {path}: {len(x)} frames" for path, x in zip(data.files, data.features, strict=True)]
+    seconds = time.perf_counter() - began
+    provenance = Provenance(options.command_line, options.seed, [*data_lines(data), *files], seconds)
+    structures = [path for path in folder.written if path.suffix == ".pdb"]
+    made = page(
+        *results, provenance, structures=structures, warnings=console.warnings, columns=data.settings.columns, **more
+    )
+    with folder.writing(REPORT) as path:
+        made.write(path)
+    return time.perf_counter() - began
 
 
 def data_lines(data: Trajectories) -> list[str]:
@@ -136,7 +165,7 @@ def state_lines(model: StateModel) -> list[str]:
 def relevance_lines(model: MarginModel, data: Trajectories, structures: bool) -> list[str]:
     """Residues and angles, or else columns, that the states depend on most, and what B-factors of structures are."""
     from m3c_md.cli.structures import b_factor_note
-    from m3c_md.clustering.relevance import named_relevance, relevance_by_dihedral, relevance_by_residue
+    from m3c_md.relevance import named_relevance, relevance_by_dihedral, relevance_by_residue
 
     relevance = named_relevance(model.relevance, data.settings.columns)
     lines = ["  relevance, how much the scores of the states change with each (see relevance.png):"]
@@ -158,12 +187,10 @@ def _leading(shares: pd.Series) -> str:
 
 def table_lines(table: Any) -> list[str]:
     """Table as text; each value with its spread in one column, so that it fits a terminal."""
-    shown = table.copy()
+    from m3c_md.report.study_report import with_spreads
+
+    shown = with_spreads(table)
     shown["populations"] = [" ".join(f"{share:.3f}" for share in shares) for shares in shown["populations"]]
-    for name in [name for name in table.columns if f"{name} ±" in table.columns]:
-        pairs = zip(table[name], table[f"{name} ±"], strict=True)
-        shown[name] = [f"{mean:.4g} ± {spread:.2g}" for mean, spread in pairs]
-        shown = shown.drop(columns=f"{name} ±")
     text = shown.rename_axis(index=None).to_string(float_format=lambda value: f"{value:.4g}", na_rep="-")
     return [f"  {line}" for line in str(text).splitlines()]
 

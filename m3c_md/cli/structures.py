@@ -84,8 +84,8 @@ def _write_files(
 
 def _relevance(model: Any, data: Trajectories) -> pd.Series | None:
     """Relevance by residue; None for models that have none, or not of the states as they are now."""
-    from m3c_md.clustering.relevance import relevance_by_residue
     from m3c_md.exceptions import InputError
+    from m3c_md.relevance import relevance_by_residue
 
     try:
         relevance = model.relevance

@@ -7,8 +7,18 @@ import time
 from typing import Any
 
 from m3c_md.cli.console import Console, progress_bar
+from m3c_md.cli.fit import brief_list
 from m3c_md.cli.output import OutputFolder, add_checkpoint_option, add_output_options
-from m3c_md.cli.report import data_lines, report_text, state_pictures, table_lines, warn_of_methods
+from m3c_md.cli.report import (
+    REPORT,
+    data_lines,
+    report_text,
+    state_pictures,
+    table_lines,
+    warn_of_methods,
+    write_html,
+)
+from m3c_md.cli.structures import write_structures
 from m3c_md.cli.times import time_lines, time_step
 from m3c_md.cli.trajectories import Trajectories, add_data_options, load_trajectories, whole_number
 
@@ -16,9 +26,14 @@ from m3c_md.cli.trajectories import Trajectories, add_data_options, load_traject
 METHODS = ("m3c", "pcca+", "tica+pcca+", "hmm", "vampnet", "mmc", "k-medoids")
 COMPARE_FILES = (
     *("table.csv", "splits.csv", "settings.csv", "metastability.png", "implied_timescales.png"),
-    *("ramachandran.png", "states.png", "report.txt"),
+    *("ramachandran.png", "states.png", "structures/state_*.pdb", "structures/frames.csv", "report.txt", REPORT),
 )
-SCAN_FILES = ("table.csv", "tree.csv", "scan.png", "tree.png", "report.txt")
+SCAN_FILES = (
+    *("table.csv", "tree.csv", "scan.png", "tree.png", "structures/state_*.pdb", "structures/frames.csv"),
+    *("report.txt", REPORT),
+)
+# Of every state of M3C, for the report.
+N_STRUCTURES = 5
 
 COMPARE_EXAMPLES = """examples:
   m3c-md compare run*.xtc --top protein.pdb --n-states 3 --dt 20 --unit ps --out comparison
@@ -26,12 +41,15 @@ COMPARE_EXAMPLES = """examples:
 
 The first line says who leads. Settings (microstates, components) are chosen on held-out training trajectories.
 DIR gets table.csv, splits.csv (every held-out trajectory), settings.csv (what was chosen among), metastability.png,
-implied_timescales.png, ramachandran.png (for one phi and one psi) or states.png (slow coordinates), report.txt."""
+implied_timescales.png, ramachandran.png (for one phi and one psi) or states.png (slow coordinates),
+structures/state_0.pdb ... (the frames deepest inside each state of M3C), report.txt, and report.html, which shows all
+of it in a browser."""
 
 SCAN_EXAMPLES = """examples:
   m3c-md scan run*.xtc --top protein.pdb --states 2-6 --out scan
 
-DIR gets table.csv, scan.png, report.txt, and tree.csv and tree.png (how states split).
+DIR gets table.csv, scan.png, tree.csv and tree.png (how states split), structures/state_0.pdb ... (the frames
+deepest inside each state of the suggested number), report.txt, and report.html, which shows all of it in a browser.
 Scan one state further than you would go."""
 
 
@@ -129,6 +147,7 @@ def run_compare(options: argparse.Namespace, console: Console) -> int:
     began = time.perf_counter()
     with OutputFolder(options.out, COMPARE_FILES, force=options.force) as folder:
         from m3c_md import compare
+        from m3c_md.report.study_report import comparison_page
         from m3c_md.validation.contenders import Choices, Shape, build_methods
 
         choices = Choices(options.microstates, options.components, options.tica_lag)
@@ -163,7 +182,9 @@ def run_compare(options: argparse.Namespace, console: Console) -> int:
         folder.picture("implied_timescales.png", comparison.plot_timescales())
         for name, axes in state_pictures(comparison.models, data).items():
             folder.picture(name, axes)
-        seconds = _report(folder, options, console, data, body, began)
+        model = next(iter(comparison.models.values()))
+        results = (comparison_page, (comparison, data.features), model)
+        seconds = _report(folder, options, console, data, body, began, results)
     result = {
         "command": "compare",
         "verdict": comparison.verdict,
@@ -182,6 +203,7 @@ def run_scan(options: argparse.Namespace, console: Console) -> int:
     began = time.perf_counter()
     with OutputFolder(options.out, SCAN_FILES, force=options.force) as folder:
         from m3c_md import scan_states
+        from m3c_md.report.study_report import scan_page, suggested
 
         data = _loaded(folder, options, console)
         numbers = sorted({number for some in options.states for number in some})
@@ -210,7 +232,8 @@ def run_scan(options: argparse.Namespace, console: Console) -> int:
         _say(console, body)
         folder.picture("scan.png", scan.plot())
         folder.picture("tree.png", scan.plot_tree())
-        seconds = _report(folder, options, console, data, body, began)
+        results = (scan_page, (scan, data.features), suggested(scan)[1])
+        seconds = _report(folder, options, console, data, body, began, results)
     result = {"command": "scan", "suggestion": scan.suggestion, "reason": scan.reason, "table": _records(table)}
     result["tree"] = _records(scan.tree.set_index("n_states"))
     console.result({**result, **_common(folder, options, console, dt, unit, seconds)})
@@ -256,11 +279,17 @@ def _report(
     data: Trajectories,
     body: list[str],
     began: float,
+    results: tuple[Any, tuple[Any, ...], Any],
 ) -> float:
-    """Write report.txt and tell where to look."""
+    """Write structures of a model, report.txt and report.html, and tell where to look."""
+    page, shown, model = results
+    if data.settings.dihedrals is not None and hasattr(model, "relevance"):
+        write_structures(folder, model, data, N_STRUCTURES)
     seconds = time.perf_counter() - began
     folder.text("report.txt", report_text(options, console, data, body, seconds))
-    console.say(f"\nWritten to {options.out} in {seconds:.1f} s: {', '.join(folder.names())}")
+    seconds = write_html(folder, page, options, console, data, began, *shown, random_state=options.seed)
+    console.say(f"\nWritten to {options.out} in {seconds:.1f} s: {brief_list(folder.names())}")
+    console.say(f"Open {options.out / REPORT} in a browser.")
     return seconds
 
 

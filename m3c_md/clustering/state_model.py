@@ -22,6 +22,7 @@ from m3c_md.clustering.lumped import (
 from m3c_md.clustering.named_states import NamedStates
 from m3c_md.clustering.sampled_states import SampledStates
 from m3c_md.clustering.scikit_face import ScikitModel
+from m3c_md.clustering.shown_model import ShownModel
 from m3c_md.clustering.visits import VisitCounts, stored_visits
 from m3c_md.exceptions import InputError
 from m3c_md.inputs.dataset import Dataset
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 LARGEST_COORDINATE = 1e100
 
 
-class StateModel(ScikitModel, NamedStates, SampledStates, Model, Transformer):  # type: ignore[misc]
+class StateModel(ScikitModel, ShownModel, NamedStates, SampledStates, Model, Transformer):  # type: ignore[misc]
     """States as a rule on continuous coordinates: the state of a frame is the one with the largest score.
 
     Attributes

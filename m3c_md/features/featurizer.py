@@ -30,6 +30,7 @@ from m3c_md.features.skeleton import find_skeleton
 from m3c_md.inputs.dihedral_columns import DihedralColumns
 from m3c_md.inputs.secondary_structure import SecondaryStructure
 from m3c_md.inputs.settings import check_flag, check_integer, check_jobs, check_progress
+from m3c_md.markup import facts
 from m3c_md.workers import deaf_workers
 
 # Frames that are read at a time: a few hundred megabytes for a protein of some thousand atoms.
@@ -97,6 +98,15 @@ class DihedralFeaturizer(Transformer):  # type: ignore[misc]
         changed = {name: value for name in usual if (value := getattr(self, name)) is not usual[name]}
         given = {"dihedrals": self.dihedrals, **changed}
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+
+    def _repr_html_(self) -> str:
+        """Settings and, after the first use, columns, for notebooks."""
+        known: dict[str, Any] = {"settings": repr(self)}
+        if self._labels is not None:
+            known["columns"] = len(self._labels)
+            known["first and last"] = " … ".join(dict.fromkeys([self._labels[0], self._labels[-1]]))
+            known |= {f"without {kind}": ", ".join(names) for kind, names in self._labels.missing.items() if names}
+        return facts(known)
 
     def describe(self, top: Any = None) -> ColumnLabels:
         """Name the columns, and the residues that lack an angle.

@@ -75,6 +75,20 @@ class Plateau(NamedTuple):
         value = f"{self.name} is {self.value * dt:.3g} {unit}{band} at {where}"
         return f"{value}, the longest that resolves it, and not seen to be level; {remedy}"
 
+    def row(self, dt: float = 1.0) -> tuple[str, str, str, str, str]:
+        """Cells of a table: name, value, interval, lag time, and whether it is level there.
+
+        Examples
+        --------
+        >>> Plateau("t2", 36.0, 30.0, 45.0, 10, True, None).row(0.5)
+        ('t2', '18', '15 to 22.5', '5', 'level')
+        """
+        if self.lagtime == 0:
+            return self.name, "-", "-", "-", "not resolved"
+        band = f"{self.low * dt:.3g} to {self.high * dt:.3g}" if self.low == self.low else "-"
+        level = "level" if self.level else "not seen to be level"
+        return self.name, f"{self.value * dt:.3g}", band, f"{self.lagtime * dt:.4g}", level
+
 
 def find_plateau(
     name: str,

@@ -33,6 +33,7 @@ from m3c_md.markov.resampling import (
 )
 from m3c_md.markov.reversible import relaxation_eigenvalues
 from m3c_md.markov.transitions import Note, StateArray, longest_of, named, number_of_states, short_trajectory_notes
+from m3c_md.markup import paragraphs, table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,6 +101,13 @@ class ImpliedTimescales(DeeptimeImpliedTimescales):  # type: ignore[misc]
             f"<{type(self).__name__}: {self.max_n_processes} timescales at {len(self.lagtimes)} lag times ({lags}), "
             f"{slowest}, confidence {self.confidence}{warned}>"
         )
+
+    def _repr_html_(self) -> str:
+        """Table of the timescales where they are level, for notebooks."""
+        lags = f"lag times {self.dt * self.lagtimes[0]:g} to {self.dt * self.lagtimes[-1]:g} {self.unit}"
+        rows = [plateau.row(self.dt) for plateau in self.plateaus]
+        head = ["", f"timescale / {self.unit}", "95 %", f"lag time / {self.unit}", ""]
+        return paragraphs([f"{type(self).__name__}, {lags}"]) + table(rows, head) + paragraphs(self.warnings)
 
     @property
     def plateaus(self) -> list[Plateau]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,14 +12,24 @@ from m3c_md.inputs.state_names import state_title
 from m3c_md.plots.axes import single_axes
 from m3c_md.plots.colors import state_color
 from m3c_md.plots.grid import map_domain, nearness
+from m3c_md.plots.state_map import DrawableModel
 from m3c_md.plots.uncertainty import borders_by_name, draw_zones, zone_handles
 
-if TYPE_CHECKING:
-    from m3c_md.clustering.margin_model import M3CModel
+
+class ModelOfColumns(DrawableModel, Protocol):
+    """A model that knows how many columns it was fitted to."""
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+
+    @property
+    def state_names(self) -> list[str]:
+        """What the states are called."""
 
 
 def plot_decomposition(
-    model: M3CModel,
+    model: ModelOfColumns,
     data: Any,
     *,
     ax: Any = None,
@@ -69,9 +79,9 @@ def plot_decomposition(
     """
     from matplotlib.colors import to_rgb
 
-    if model.feature_map.n_columns != 2:
+    if model.n_columns != 2:
         raise InputError(
-            f"frames are drawn on the plane of two columns, this model has {model.feature_map.n_columns}; "
+            f"frames are drawn on the plane of two columns, this model has {model.n_columns}; "
             "plot_state_map(model, data) draws its states over two slow coordinates, and plot_residues(model, data) "
             "over phi and psi of every residue"
         )

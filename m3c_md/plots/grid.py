@@ -138,10 +138,7 @@ def majority_cells(
     >>> states.tolist(), means.tolist()
     ([[-1, -1], [1, 0]], [[0.0, 0.0], [2.0, 4.0]])
     """
-    x, y = domain.edges(bins)
-    column = np.clip(np.searchsorted(x, points[:, 0], side="right") - 1, 0, bins - 1)
-    row = np.clip(np.searchsorted(y, points[:, 1], side="right") - 1, 0, bins - 1)
-    n, cell = int(states.max()) + 1, row * bins + column
+    n, cell = int(states.max()) + 1, domain.cells(points, bins)
     counts = np.bincount(cell * n + states, minlength=bins * bins * n).reshape(bins, bins, n)
     frames = counts.sum(axis=-1)
     means = np.bincount(cell, values, bins * bins).reshape(bins, bins) / np.maximum(frames, 1)

@@ -15,7 +15,6 @@ from m3c_md.plots.colors import state_color
 
 if TYPE_CHECKING:
     from m3c_md.arrays import FloatArray
-    from m3c_md.clustering.profile import StateProfile
 
 # Residues of a grid that is still readable.
 MOST_RESIDUES = 8
@@ -33,7 +32,7 @@ WHEEL = ("#4477AA", "#228833", "#CCBB44", "#EE6677")
 LEAST_SHARE = 0.01
 
 
-def plot_profile(profile: StateProfile, *, ax: Any = None) -> Any:
+def plot_profile(profile: Any, *, ax: Any = None) -> Any:
     """Draw residues by states: the mean of every torsion as a colour and, where it is known, helix and strand.
 
     Colours of means go around in a circle, as angles do; they are the paler the wider an angle is spread. Numbers are
@@ -131,7 +130,7 @@ def _name_rows(axes: Any, residues: list[str], states: list[str]) -> None:
         panel.set_xlabel("state")
 
 
-def plot_profile_ramachandran(profile: StateProfile, *, residues: Sequence[str] | None = None, ax: Any = None) -> Any:
+def plot_profile_ramachandran(profile: Any, *, residues: Sequence[str] | None = None, ax: Any = None) -> Any:
     """Draw Ramachandran maps: a row for each state, a column for each residue.
 
     Frames of the state are in its colour, on a logarithmic scale; those of all states in grey behind them.
@@ -190,7 +189,7 @@ def _draw_cells(panel: Any, counts: Any, color: str, most: float) -> None:
     panel.imshow(image, extent=(-180, 180, -180, 180), origin="lower", interpolation="nearest")
 
 
-def _known(profile: StateProfile, residues: Sequence[str]) -> list[str]:
+def _known(profile: Any, residues: Sequence[str]) -> list[str]:
     wanted = [residues] if isinstance(residues, str) else list(residues)
     unknown = [name for name in wanted if name not in profile.maps]
     if unknown or not wanted:
@@ -201,7 +200,7 @@ def _known(profile: StateProfile, residues: Sequence[str]) -> list[str]:
     return wanted
 
 
-def _most_telling(profile: StateProfile) -> list[str]:
+def _most_telling(profile: Any) -> list[str]:
     """Residues with φ and ψ, or those with the largest share in any border, in the order of the sequence."""
     names = list(profile.maps)
     if not names:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import numpy as np
 
-from m3c_md.clustering.relevance import named_relevance, relevance_by_dihedral, residues_and_kinds
 from m3c_md.exceptions import InputError
 from m3c_md.inputs.dihedral_names import KINDS, are_of_dihedrals, dihedral_of
 from m3c_md.inputs.settings import check_choice
 from m3c_md.plots.axes import single_axes
 from m3c_md.plots.colors import series_style
+from m3c_md.relevance import named_relevance, relevance_by_dihedral, residues_and_kinds
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from m3c_md.clustering.margin_model import MarginModel
 
 Bars = Literal["column", "dihedral", "residue"]
 
@@ -29,8 +27,16 @@ FEWEST_PLACES = 3
 LETTER, LINE = 0.08, 0.15
 
 
+class ModelWithRelevance(Protocol):
+    """A model that knows how much its columns matter."""
+
+    @property
+    def relevance(self) -> pd.Series:
+        """Shares of the columns."""
+
+
 def plot_relevance(
-    model: MarginModel,
+    model: ModelWithRelevance,
     *,
     by: Bars | None = None,
     columns: Sequence[str] | None = None,

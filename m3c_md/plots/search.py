@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from m3c_md.plots.axes import panels, plain_log_ticks, single_axes
 from m3c_md.plots.colors import series_style
 
 if TYPE_CHECKING:
-    from m3c_md.clustering.margin_model import MarginModel
+    import pandas as pd
 
 # Where a search begins, in the words of users; further starts of a kind are numbered, or begin in a learned metric.
 WORDS = {
@@ -27,7 +28,19 @@ WORDS = {
 }
 
 
-def plot_candidates(model: MarginModel, *, ax: Any = None) -> Any:
+class SearchedModel(Protocol):
+    """A model that keeps the record of how it was found."""
+
+    @property
+    def records(self) -> Sequence[Any]:
+        """Everything that was tried, the winner first."""
+
+    @property
+    def candidates(self) -> pd.DataFrame:
+        """Table of everything that was tried."""
+
+
+def plot_candidates(model: SearchedModel, *, ax: Any = None) -> Any:
     """Draw the score of every candidate against the width of its kernel; the winner has a ring.
 
     Colours say where the search for a candidate began. Lines join candidates of one start in one metric. Candidates
@@ -83,7 +96,7 @@ def plot_candidates(model: MarginModel, *, ax: Any = None) -> Any:
     return axis
 
 
-def plot_search(model: MarginModel, *, axes: Any = None) -> Any:
+def plot_search(model: SearchedModel, *, axes: Any = None) -> Any:
     """Draw the search of a model: how objectives fell step by step on the left, all scores on the right.
 
     A step finds a new rule for the states, or new states for the rule (Algorithm 1, lines 6-11). A candidate is drawn
@@ -158,7 +171,7 @@ def _draw_trace(panel: Any, record: Any, style: dict[str, Any], wins: bool, whol
         panel.scatter(steps[-1], values[-1], s=200, facecolors="none", edgecolors="black", zorder=6)
 
 
-def _legend(panel: Any, records: list[Any], everything: int) -> None:
+def _legend(panel: Any, records: Sequence[Any], everything: int) -> None:
     """What lines and ends mean, in grey; the colours are explained by the other panel."""
     from matplotlib.lines import Line2D
 

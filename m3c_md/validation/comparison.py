@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from html import escape
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -32,10 +31,12 @@ from m3c_md.inputs.settings import (
 from m3c_md.inputs.trajectories import check_names
 from m3c_md.markov.timescales import ImpliedTimescales, implied_timescales, usable_lagtimes
 from m3c_md.markov.transitions import Note
+from m3c_md.markup import paragraphs
 from m3c_md.validation.contenders import Choices, Settings, Shape, build_methods, label_of
 from m3c_md.validation.kept_fits import KeptFits, fit_all
 from m3c_md.validation.measures import reference_timescales
-from m3c_md.validation.methods import Fit, Task
+from m3c_md.validation.methods import Fit, Task, words_of_task
+from m3c_md.validation.shown_study import ShownStudy
 from m3c_md.validation.splits import Split, check_disjoint, check_repeated, groups, hold_out, long_trajectories
 from m3c_md.validation.tables import (
     agreement_of_methods,
@@ -53,7 +54,7 @@ StateArray = NDArray[np.int32]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Comparison:
+class Comparison(ShownStudy):
     """Methods side by side; made by `compare`.
 
     Attributes
@@ -152,9 +153,16 @@ class Comparison:
         return "\n".join([*self.lines(), *([""] if notes or self.messages else []), *notes, *self.messages])
 
     def _repr_html_(self) -> str:
-        table = self.table.to_html(float_format=lambda value: f"{value:.4g}")
-        notes = "".join(f"<p>{escape(message)}</p>" for message in self.messages)
-        return f"<p>{escape(self._title)}</p><p>{escape(self.verdict)}</p>{table}{notes}"
+        from m3c_md.report.study_report import table_of_comparison
+
+        notes = [f"{name}: {text}" for name, text in self.table["warnings"].items() if text]
+        words, said = paragraphs([self._title, self.verdict]), paragraphs([*notes, *self.messages])
+        return f"{words}{table_of_comparison(self)}{said}"
+
+    def _page(self) -> Any:
+        from m3c_md.report.study_report import comparison_page
+
+        return comparison_page
 
 
 def compare(
@@ -353,20 +361,12 @@ def _fits_by_method(
         for name, settings in estimators.items()
     ]
     fits: dict[str, list[Fit]] = {name: [] for name in estimators}
-    bar.set_description(_words(tasks[0]))
+    bar.set_description(words_of_task(tasks[0]))
     for number, fit in enumerate(fit_all(tasks, lagtime, n_jobs, kept)):
         fits[tasks[number].name].append(fit)
-        bar.set_description("compare" if number + 1 == len(tasks) else _words(tasks[number + 1]))
+        bar.set_description("compare" if number + 1 == len(tasks) else words_of_task(tasks[number + 1]))
         bar()
     return fits
-
-
-def _words(task: Task) -> str:
-    """What is being fitted."""
-    some = f", {len(task.settings)} settings" if len(task.settings) > 1 else ""
-    (held_out, *others) = list(task.split.tests) or ["all"]
-    to = "all data" if held_out == "all" or others else f"all but {held_out}"
-    return f"compare: {task.name}{some} to {to}"
 
 
 def _models(fits: dict[str, list[Fit]]) -> dict[str, StateModel]:

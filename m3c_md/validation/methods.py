@@ -174,3 +174,11 @@ def least_entered(model: StateModel | None) -> int | None:
     """How often the training trajectories entered the state that they entered least; None if that is not known."""
     visits = None if model is None else model.visits
     return None if visits is None else int(visits["entered"].min())
+
+
+def words_of_task(task: Task) -> str:
+    """What is being fitted."""
+    some = f", {len(task.settings)} settings" if len(task.settings) > 1 else ""
+    (held_out, *others) = list(task.split.tests) or ["all"]
+    to = "all data" if held_out == "all" or others else f"all but {held_out}"
+    return f"compare: {task.name}{some} to {to}"

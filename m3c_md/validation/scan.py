@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,9 +25,11 @@ from m3c_md.inputs.settings import (
     check_random_state,
     check_string,
 )
+from m3c_md.markup import paragraphs
 from m3c_md.validation.kept_fits import KeptFits
 from m3c_md.validation.scan_fits import fits_by_number, halves_of, n_features_for
 from m3c_md.validation.scan_table import table_and_tree
+from m3c_md.validation.shown_study import ShownStudy
 from m3c_md.validation.splits import long_trajectories
 from m3c_md.validation.suggestion import suggest
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class StateScan:
+class StateScan(ShownStudy):
     """What speaks for each number of states; made by `scan_states`.
 
     Attributes
@@ -89,7 +90,14 @@ class StateScan:
         return f"{table}\n\n{self.reason}"
 
     def _repr_html_(self) -> str:
-        return str(self.table.to_html(float_format=lambda value: f"{value:.4g}")) + f"<p>{escape(self.reason)}</p>"
+        from m3c_md.report.study_report import table_of_scan
+
+        return f"{table_of_scan(self)}{paragraphs([self.reason])}"
+
+    def _page(self) -> Any:
+        from m3c_md.report.study_report import scan_page
+
+        return scan_page
 
 
 def scan_states(

@@ -84,7 +84,8 @@ class TestResults:
         assert found == sorted(
             [
                 *("features.json", "implied_timescales.png", "labels/traj_00.npy", "labels/traj_01.npy"),
-                *("metastability.png", "model.m3c", "ramachandran.png", "relevance.png", "report.txt", "search.png"),
+                *("metastability.png", "model.m3c", "ramachandran.png", "relevance.png", "report.html"),
+                *("report.txt", "search.png"),
                 *(f"structures/state_{state}.pdb" for state in range(N_STATES)),
                 "structures/frames.csv",
                 "table.csv",
@@ -142,11 +143,18 @@ class TestResults:
         assert "residues: ALA 2 100.0%" in demo.said
         assert "B-factors: relevance of the residue" in demo.said
         assert f"{demo.comparison.table.loc['M3C', 'Q']:.4g} ± " in demo.said
-        assert str(demo.out / "ramachandran.png") in demo.said
+        assert demo.said.splitlines()[-1] == f"Open the report in a browser: {demo.out / 'report.html'}"
         steps = [demo.said.index(word) for word in ("Reading traj_00.xtc", "Fitting M3C and PCCA+", "Writing labels")]
         assert steps == sorted(steps)
         assert "%|" not in demo.errors  # no progress bars in files
         assert "Traceback" not in demo.errors
+
+    def test_the_page_shows_it_all(self, demo):
+        page = (demo.out / "report.html").read_text(encoding="utf-8")
+        assert f"<p>{demo.comparison.verdict}</p>" in page
+        assert page.count('class="molecule"') == N_STATES
+        assert page.count('class="cells"') == len(demo.comparison.models)
+        assert len(page.encode()) < 3_000_000
 
     def test_report_has_the_same_and_the_command(self, demo, short):
         report = (demo.out / "report.txt").read_text(encoding="utf-8")

@@ -30,10 +30,18 @@ class TestFit:
     def test_all_files_are_there_and_nothing_else(self, fitted):
         assert names_in(fitted) == [
             *("features.json", "implied_timescales.png", "labels/run.npy", "labels/run_2.npy", "model.m3c"),
-            *("ramachandran.png", "relevance.png", "report.txt", "search.png"),
+            *("ramachandran.png", "relevance.png", "report.html", "report.txt", "search.png"),
             *("structures/frames.csv", "structures/state_0.pdb", "structures/state_1.pdb"),
         ]
         assert all((fitted / name).read_bytes().startswith(PNG) for name in names_in(fitted) if name.endswith("png"))
+
+    def test_the_page_shows_states_structures_and_the_command(self, fitted):
+        page = (fitted / "report.html").read_text(encoding="utf-8")
+        assert "<h1>2 states of 250 frames, run, run_2</h1>" in page
+        assert page.count('class="molecule"') == 2
+        assert "m3c-md fit " in page
+        assert "psi ALA 2" in page
+        assert "φ / °" in page
 
     def test_labels_are_those_of_the_model_and_right(self, fitted, molecule):
         features = DihedralFeaturizer().load(molecule.files, molecule.top, stride=2)

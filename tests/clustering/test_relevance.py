@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from m3c_md import DihedralFeaturizer, relevance_by_dihedral, relevance_by_residue
-from m3c_md.clustering.relevance import residues_and_kinds
 from m3c_md.exceptions import InputError
+from m3c_md.relevance import residues_and_kinds
 from tests.conftest import quick
 from tests.features import topology_of
 
