@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from m3c_md.clustering.margin_model import MarginModel
     from m3c_md.inputs.dihedral_columns import DihedralColumns
 
+CORE = 0.5
+"""Margin from which on a frame is in the core of its state: going to and fro at a border is no entry."""
+
 EXAMPLES = """examples:
   m3c-md sample states/model.m3c --states 0 2 --temperature 300 --out biased
   m3c-md sample states/model.m3c --states 0 2 --n-trajectories 8 --n-frames 5000 --out biased
@@ -59,6 +62,7 @@ def run_sample(options: argparse.Namespace, console: Console) -> int:
 
     from m3c_md.data import read_run
     from m3c_md.data.dynamics import DEFAULTS
+    from m3c_md.data.free_energies import state_weights
     from m3c_md.data.sampling import Filling, read_weights, sample
     from m3c_md.exceptions import InputError
     from m3c_md.inputs.state_names import state_title
@@ -82,11 +86,16 @@ def run_sample(options: argparse.Namespace, console: Console) -> int:
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"{options.out} is complete up to the last chunk; the same command goes on") from None
     run, weights = read_run(options.out), read_weights(options.out)
-    shares, errors = weighted_shares(model.transform(run.features), weights, model.n_states)
+    found = state_weights(model.transform(run.features), weights, model.n_states, settings.temperature)
+    entered = entries_per_ns(model.core(run.features, margin=CORE).dtrajs, model.n_states, run.dt)
     console.say(f"{options.out}: {run}, biased along {variable.formula}.")
-    console.say("Populations without the bias (standard errors over trajectories):")
-    for state, (share, uncertain) in enumerate(zip(shares, errors, strict=True)):
-        console.say(f"  {state_title(model.state_names, state)}: {share:.4f} ± {uncertain:.4f}")
+    console.say("Without the bias (± standard error over trajectories; entries are those of the biased run):")
+    for state in range(model.n_states):
+        console.say(
+            f"  {state_title(model.state_names, state)}: population {found.populations[state]:.4f} ± "
+            f"{found.population_errors[state]:.4f}, free energy {found.free_energies[state]:.2f} ± "
+            f"{found.free_energy_errors[state]:.2f} kJ/mol, entered {entered[state]:.2f} times per ns"
+        )
     console.result(
         {
             "command": "sample",
@@ -94,8 +103,8 @@ def run_sample(options: argparse.Namespace, console: Console) -> int:
             "states": list(variable.states),
             "settings": {**dataclasses.asdict(settings), **dataclasses.asdict(filling)},
             "n_trajectories": len(run.angles),
-            "populations": shares,
-            "errors": errors,
+            **found._asdict(),
+            "entries_per_ns": entered,
             "out": str(options.out),
             "seconds": time.perf_counter() - began,
         }
@@ -125,20 +134,23 @@ def molecule_of(model: MarginModel) -> tuple[str, DihedralColumns]:
     )
 
 
-def weighted_shares(labels: Any, weights: Any, n_states: int) -> tuple[Any, Any]:
-    """Populations from labels and weights of several trajectories, and their standard errors over these.
+def entries_per_ns(labels: list[Any], n_states: int, dt: float) -> Any:
+    """How often each state is entered per nanosecond.
+
+    Parameters
+    ----------
+    labels : list of (n_frames,) int arrays
+    n_states : int
+    dt : float
+        Time between two frames, in ps.
 
     Examples
     --------
     >>> import numpy as np
-    >>> shares, errors = weighted_shares([np.array([0, 1]), np.array([0, 1])], [np.ones(2), np.array([3.0, 1.0])], 2)
-    >>> shares.tolist(), errors.round(4).tolist()
-    ([0.625, 0.375], [0.125, 0.125])
+    >>> entries_per_ns([np.array([0, 0, 1, 0]), np.array([1, 0])], 2, 100.0).round(3).tolist()
+    [3.333, 1.667]
     """
     import numpy as np
 
-    each = np.array(
-        [np.bincount(x, weights=w, minlength=n_states) / w.sum() for x, w in zip(labels, weights, strict=True)]
-    )
-    errors = each.std(axis=0, ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.full(n_states, np.nan)
-    return each.mean(axis=0), errors
+    entered = np.concatenate([x[1:][x[1:] != x[:-1]] for x in labels])
+    return np.bincount(entered, minlength=n_states) / (sum(map(len, labels)) * dt / 1000.0)
