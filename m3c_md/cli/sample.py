@@ -19,14 +19,18 @@ if TYPE_CHECKING:
 CORE = 0.5
 """Margin from which on a frame is in the core of its state: going to and fro at a border is no entry."""
 
+N_FRAMES, CHUNK_FRAMES = 2000, 100
+"""Frames to collect per trajectory; frames that a stop loses at most."""
+
 EXAMPLES = """examples:
-  m3c-md sample states/model.m3c --states 0 2 --temperature 300 --out biased
+  m3c-md sample states/model.m3c --states 2 --temperature 300 --out biased
   m3c-md sample states/model.m3c --states 0 2 --n-trajectories 8 --n-frames 5000 --out biased
 
-MODEL must be of alanine dipeptide or deca-alanine, by m3c-md fit. Metadynamics along the score of the first state less
-that of the second fills a bias, which then stays as it is while frames are collected; weights undo it. DIR gets what
-m3c-md simulate writes, and traj_00_bias.npy ... (variable and bias of each frame, kJ/mol). Needs OpenMM:
-python -m pip install "m3c_md[simulate]". After a stop the same command goes on."""
+MODEL must be of alanine dipeptide or deca-alanine, by m3c-md fit. Name the state that is to be entered and left more
+often: metadynamics along its score less the mean of all others (or of those that are named after it) fills a bias,
+which then stays as it is while frames are collected; weights undo it. DIR gets what m3c-md simulate writes, and
+traj_00_bias.npy ... (variable and bias of each frame, kJ/mol). Needs OpenMM: python -m pip install "m3c_md[simulate]".
+After a stop the same command goes on."""
 
 
 def add_sample(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -39,16 +43,24 @@ def add_sample(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("model", type=Path, metavar="MODEL", help="model.m3c of an earlier fit")
-    parser.add_argument("--states", type=whole_number(0), nargs="+", metavar="I", help="two states, numbered from 0")
+    parser.add_argument(
+        "--states", type=whole_number(0), nargs="+", metavar="I", help="a state, alone or before others; from 0 on"
+    )
     parser.add_argument(
         "--n-trajectories", type=whole_number(1), default=4, metavar="N", help="each with its own bias (default: 4)"
     )
-    parser.add_argument("--n-frames", type=whole_number(1), metavar="N", help="frames to collect per trajectory")
     parser.add_argument(
-        "--fill-frames", type=whole_number(1), metavar="N", help="frames while the bias is filled (default: 1000)"
+        "--n-frames",
+        type=whole_number(1),
+        default=N_FRAMES,
+        metavar="N",
+        help=f"frames to collect per trajectory (default: {N_FRAMES})",
+    )
+    parser.add_argument(
+        "--fill-frames", type=whole_number(1), metavar="N", help="frames while the bias is filled (default: 500)"
     )
     parser.add_argument("--temperature", type=positive_number, metavar="K", help="in kelvin")
-    parser.add_argument("--height", type=positive_number, metavar="H", help="of the first hills, kJ/mol (default: 1)")
+    parser.add_argument("--height", type=positive_number, metavar="H", help="of the first hills, kJ/mol (default: 0.5)")
     parser.add_argument("--seed", type=whole_number(0), help="base seed; trajectory i uses seed + i")
     group = parser.add_argument_group("output")
     group.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write to, or to go on in")
@@ -79,7 +91,8 @@ def run_sample(options: argparse.Namespace, console: Console) -> int:
     model = portable_model(options.model)
     variable = model.collective_variable(options.states)
     molecule, columns = molecule_of(model)
-    settings = dataclasses.replace(DEFAULTS[molecule], **_given(options, ("n_frames", "temperature", "seed")))
+    given = _given(options, ("n_frames", "temperature", "seed"))
+    settings = dataclasses.replace(DEFAULTS[molecule], chunk_frames=CHUNK_FRAMES, **given)
     filling = Filling(**_given(options, ("fill_frames", "height")))
     try:
         sample(settings, filling, variable, columns, options.n_trajectories, options.out, progress=tqdm)

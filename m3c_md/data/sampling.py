@@ -81,7 +81,7 @@ class Filling:
     fill_frames: int = 500
     hill_spacing: float = 0.5
     height: float = 0.5
-    width: float = 0.05
+    width: float = 0.085
     bias_factor: float = 8.0
     blur: float = 8.0
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from m3c_md import M3C
 from m3c_md.cli import main
 from m3c_md.cli.sample import molecule_of
 from m3c_md.data import read_run
@@ -205,7 +210,6 @@ class TestFreeEnergies:
 class TestCommand:
     @pytest.fixture(autouse=True)
     def _tiny(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        import sys
         from types import ModuleType
 
         use_stand_ins(monkeypatch)
@@ -240,6 +244,22 @@ class TestCommand:
         assert "there is no state 9" in capsys.readouterr().err
         assert not (tmp_path / "biased").exists()
 
+    def test_a_model_without_atoms(self, case: Case, tmp_path: Path, capsys: Any) -> None:
+        model = case.model.copy()
+        model.dihedral_columns = None
+        model.save(tmp_path / "plain.m3c")
+        assert main(["sample", str(tmp_path / "plain.m3c"), "--states", "2", "--out", str(tmp_path / "biased")]) == 2
+        assert "does not say which atoms its columns are made of" in capsys.readouterr().err
+        assert not (tmp_path / "biased").exists()
+
+    def test_frames_and_weights_go_back_into_a_fit(self, case: Case, tmp_path: Path) -> None:
+        run(case, tmp_path, 2)
+        frames, weights = read_run(tmp_path).features, read_weights(tmp_path)
+        with pytest.raises(InputError, match="weights has 1 arrays for 2 trajectories; give one for each"):
+            M3C(2).fit(frames, weights=weights[:1])
+        with pytest.raises(InputError, match=r"weights\[1\] has 6 entries, but trajectory 1 has 7 frames"):
+            M3C(2).fit(frames, weights=[weights[0], weights[1][1:]])
+
     def test_another_molecule(self, case: Case) -> None:
         assert molecule_of(fitted("ala10", "learned", 3).model)[0] == "deca-alanine"
         model = case.model.copy()
@@ -249,6 +269,40 @@ class TestCommand:
             molecule_of(model)
 
     def test_without_openmm(self, model: Path, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
-        monkeypatch.setitem(__import__("sys").modules, "openmm", None)
+        monkeypatch.setitem(sys.modules, "openmm", None)
         assert main(["sample", str(model), "--states", "0", "2", "--out", str(tmp_path / "biased")]) == 2
         assert "m3c-md sample needs OpenMM, which is not installed" in capsys.readouterr().err
+
+
+def test_a_real_ctrl_c_loses_nothing_that_was_finished(case: Case, tmp_path: Path) -> None:
+    pytest.importorskip("openmm")
+    case.model.save(tmp_path / "model.m3c")
+    options = ["--states", "2", "--n-trajectories", "1", "--n-frames", "2", "--fill-frames", "1", "--seed", "5"]
+
+    def command(out: str) -> list[str]:
+        words = ["sample", str(tmp_path / "model.m3c"), *options, "--out", str(tmp_path / out)]
+        return [sys.executable, "-c", PATIENT, *words]
+
+    stopped = subprocess.Popen(command("stopped"), stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "stopped" / "parts_00" / "00000.xtc").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    stopped.send_signal(signal.SIGINT)
+    error = stopped.communicate(timeout=120)[1]
+    assert stopped.returncode == 130, error
+    assert "is complete up to the last chunk; the same command goes on" in error
+    for out in ("stopped", "whole"):
+        subprocess.run(command(out), check=True, capture_output=True)
+    assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
+
+
+# Chunks of one short frame, so that there is something to lose.
+PATIENT = """
+import dataclasses, sys
+from m3c_md.cli import main, sample
+from m3c_md.data import dynamics
+short = dataclasses.replace(dynamics.DEFAULTS["alanine-dipeptide"], steps_per_frame=100, equilibration_frames=1)
+dynamics.DEFAULTS["alanine-dipeptide"] = short
+sample.CHUNK_FRAMES = 1
+sys.exit(main(sys.argv[1:]))
+"""
