@@ -6,7 +6,7 @@
 Values and forces are compared on 200 frames of the shipped trajectories: values with the scores of the model on columns
 in double precision, forces with central differences. OpenMM and PyTorch take part where they are installed. A step with
 the variable inside of a CustomCVForce, as in metadynamics, is compared with the bare step, in CPU time, in turns. Rows
-go to benchmarks/results/export.jsonl, in place of those of the same kind.
+go to benchmarks/results/export.jsonl; accuracies that are there are not computed again (remove the file for that).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from m3c_md import M3C, DihedralFeaturizer
 from m3c_md.data import alanine_dipeptide, deca_alanine
-from m3c_md.exceptions import InputError
+from m3c_md.exceptions import DegenerateSolutionError, InputError
 from m3c_md.export.columns import columns_of_frames
 from m3c_md.export.openmm_force import RuleFunction
 from m3c_md.optimize.metric import gradient_metric
@@ -69,29 +69,41 @@ def fit(data: Any, metric: str, n_states: int, **settings: Any) -> Any:
 
 
 def accuracy() -> None:
-    rows = []
+    known = {(row["molecule"], row["metric"], row["n_states"]) for row in kept("accuracy")}
     for name, load in MOLECULES.items():
         data = load()
         trajectory = md.load(str(data.trajectory_files[0]), top=data.topology)
         trajectory = trajectory[:: len(trajectory) // N_FRAMES][:N_FRAMES]
         for metric in METRICS:
-            for n_states in range(2, 7):
-                model = fit(data, metric, n_states, bandwidth=2.0)
+            for n_states in (n for n in range(2, 7) if (name, metric, n) not in known):
+                model = any_fit(data, metric, n_states)
                 row = {"kind": "accuracy", "molecule": name, "metric": metric, "n_states": n_states}
                 row |= {"winner": model.records[model.chosen].metric, **errors_of(model, trajectory)}
-                print(json.dumps(row), flush=True)
-                rows.append(row)
-    keep(rows)
+                write([*kept("cost"), *kept("accuracy"), row])
+    rows = kept("accuracy")
     values = max(row[key] for row in rows for key in row if key.startswith("value error"))
     forces = max(row[key] for row in rows for key in row if key.startswith("force error"))
     print(f"{len(rows)} rules: values are off by {values:.1e} at most, forces by {forces:.1e} kJ/mol/nm")
 
 
-def keep(rows: list[dict[str, Any]]) -> None:
-    """Write rows in place of older ones of their kind."""
-    old = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
-    kept = [row for row in old if row["kind"] != rows[0]["kind"]] + rows
-    RESULTS.write_text("".join(json.dumps(row) + "\n" for row in kept))
+def any_fit(data: Any, metric: str, n_states: int) -> Any:
+    """Quick fit, with more starts and other bandwidths where states are lost: any rule of so many states will do."""
+    for settings in ({"starts": ("kmeans",), "bandwidth": 2.0}, {"bandwidth": 2.0}, {"bandwidth": 1.0}, {}):
+        try:
+            return fit(data, metric, n_states, balance=(0.001, 0.99), **settings)
+        except DegenerateSolutionError:
+            continue
+    raise SystemExit(f"no rule of {n_states} states in the metric {metric!r}")
+
+
+def kept(kind: str) -> list[dict[str, Any]]:
+    """Rows of a kind that are there."""
+    lines = RESULTS.read_text().splitlines() if RESULTS.exists() else []
+    return [row for line in lines if (row := json.loads(line))["kind"] == kind]
+
+
+def write(rows: list[dict[str, Any]]) -> None:
+    RESULTS.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def errors_of(model: Any, trajectory: md.Trajectory) -> dict[str, Any]:
@@ -204,7 +216,7 @@ def cost(n_steps: int, rounds: int) -> None:
                 f"{1e3 * np.median(found):.3f} ms a step, {np.median(ratios):.2f} times the bare one "
                 f"({ratios.min():.2f}-{ratios.max():.2f}), {1e3 * (np.median(found) - bare):.3f} ms more"
             )
-    keep(rows)
+    write([*rows, *kept("accuracy")])
 
 
 def biased(system: Any, model: Any, form: str) -> Any:

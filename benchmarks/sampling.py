@@ -29,7 +29,6 @@ from m3c_md.data.peptides import build_peptide
 
 RESULTS = Path(__file__).parent / "results" / "sampling.jsonl"
 TEMPERATURE = 300.0
-N_BLOCKS = 8
 FILL_NS = 3
 # Steps between two hills; steps between two records of the angles (0.2 ps).
 PER_HILL, PER_RECORD = 125, 50
@@ -100,9 +99,8 @@ def biased_angles(energies: Any, quartets: Any, ns: float, seed: int) -> Any:
 def judged(found: Any, model: Any) -> dict[str, Any]:
     """Populations and free energies of states, with errors over blocks."""
     columns = np.stack([np.sin(found[:, :2]), np.cos(found[:, :2])], axis=-1).reshape(len(found), -1)
-    labels = np.array_split(model.transform(columns), N_BLOCKS)
-    weights = np.array_split(np.exp(found[:, 2] / (GAS_CONSTANT * TEMPERATURE)), N_BLOCKS)
-    states = state_weights(labels, weights, model.n_states, TEMPERATURE)
+    weights = np.exp(found[:, 2] / (GAS_CONSTANT * TEMPERATURE))
+    states = state_weights([model.transform(columns)], [weights], model.n_states, TEMPERATURE)
     return {name: np.round(value, 5).tolist() for name, value in states._asdict().items()}
 
 

@@ -12,7 +12,7 @@ from m3c_md.arrays import FloatArray
 
 GAS_CONSTANT = 8.31446261815324e-3
 """kJ/mol/K."""
-N_BLOCKS = 5
+N_BLOCKS = 8
 """Parts of a trajectory that stands alone."""
 
 
@@ -37,8 +37,9 @@ def state_weights(
 ) -> StateWeights:
     """Populations and free energies from weighted frames, with standard errors by the jackknife over trajectories.
 
-    Every trajectory counts as one estimate, whatever its bias was. One that stands alone is cut into five parts, whose
-    errors know nothing of what is slower than they are long.
+    Every trajectory counts as one estimate, whatever its bias was. One that stands alone is cut into eight blocks; they
+    share their bias and are therefore added up with their weights, and their errors know nothing of what is slower than
+    a block is long.
 
     Parameters
     ----------
@@ -58,16 +59,17 @@ def state_weights(
     >>> found.free_energies.round(3).tolist(), found.free_energy_errors.round(3).tolist()
     ([0.0, 1.274], [0.0, 1.37])
     """
-    if len(labels) == 1:
+    alone = len(labels) == 1
+    if alone:
         labels, weights = np.array_split(labels[0], N_BLOCKS), np.array_split(weights[0], N_BLOCKS)
-    pairs = [(x, w) for x, w in zip(labels, weights, strict=True) if len(x)]
-    each = np.array([np.bincount(x, weights=w, minlength=n_states) / w.sum() for x, w in pairs])
-    populations = each.mean(axis=0)
+    each = np.array([np.bincount(x, weights=w, minlength=n_states) for x, w in zip(labels, weights, strict=True)])
+    if not alone:
+        each /= each.sum(axis=1, keepdims=True)
+    total = each.sum(axis=0)
+    populations = total / total.sum()
     lowest = int(populations.argmax())
-    if len(each) == 1:
-        unknown = np.full(n_states, np.nan)
-        return StateWeights(populations, unknown, _energies(populations, lowest, temperature), unknown)
-    without = (each.sum(axis=0) - each) / (len(each) - 1.0)
+    without = total - each
+    without /= without.sum(axis=1, keepdims=True)
     energies = np.array([_energies(p, lowest, temperature) for p in without])
     return StateWeights(
         populations, _jackknife(without), _energies(populations, lowest, temperature), _jackknife(energies)

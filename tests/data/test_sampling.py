@@ -194,11 +194,13 @@ class TestFreeEnergies:
         scatter = np.std([found.free_energies[1] for found in repeated])
         assert np.mean([found.free_energy_errors[1] for found in repeated]) == pytest.approx(scatter, rel=0.15)
 
-    def test_one_trajectory_is_cut_into_blocks(self) -> None:
-        labels, weights = np.repeat([0, 1, 0, 1, 1], 20), np.ones(100)
-        found = state_weights([labels], [weights], 2, 300.0)
-        assert found.populations.tolist() == [0.4, 0.6]
-        assert found.population_errors[0] == pytest.approx(np.std([1, 0, 1, 0, 0], ddof=1) / np.sqrt(5))
+    def test_one_trajectory_is_cut_into_blocks_that_count_by_their_weight(self) -> None:
+        labels = np.repeat([0, 1, 0, 1, 1, 0, 0, 1], 10)
+        found = state_weights([labels], [np.ones(80)], 2, 300.0)
+        assert found.populations.tolist() == [0.5, 0.5]
+        assert found.population_errors[0] == pytest.approx(np.std([1, 0] * 4, ddof=1) / np.sqrt(8))
+        weights = np.where(np.arange(80) < 10, 7.0, 1.0)
+        assert state_weights([labels], [weights], 2, 300.0).populations[0] == pytest.approx(10.0 / 14.0)
 
     def test_a_state_that_is_not_seen(self) -> None:
         found = state_weights([np.zeros(10, int)] * 3, [np.ones(10)] * 3, 2, 300.0)
