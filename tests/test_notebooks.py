@@ -21,6 +21,8 @@ import m3c_md
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 SECONDS_PER_NOTEBOOK = 300
+# Notebooks that simulate need OpenMM, and more time.
+SIMULATING = {"7_from_states_to_sampling": 1200}
 LARGEST_FILE = 1_000_000
 # Pixels; 75 dpi times the widest picture that is still readable on a page.
 WIDEST_PICTURE = 1500
@@ -112,6 +114,8 @@ sys.stdout.write(nbformat.writes(notebook))
 def test_the_notebook_runs(path: Path, executed_notebooks: dict[str, Future[subprocess.CompletedProcess[str]]]):
     for name in ("nbclient", "nbformat", "ipykernel"):
         pytest.importorskip(name, reason=f"{name} executes the notebooks; install the extra 'notebooks'")
+    if path.stem in SIMULATING:
+        pytest.importorskip("openmm", reason="it simulates; install the extra 'simulate'")
     done = executed_notebooks[path.stem].result()
     assert done.returncode == 0, done.stderr
     cells = json.loads(done.stdout)["cells"]
@@ -127,7 +131,8 @@ def execution(folder: Path) -> Callable[[Path], subprocess.CompletedProcess[str]
     kernel = running_interpreter(folder)
 
     def execute(path: Path) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", EXECUTE, str(path), kernel, str(SECONDS_PER_NOTEBOOK)]
+        seconds = SIMULATING.get(path.stem, SECONDS_PER_NOTEBOOK)
+        command = [sys.executable, "-c", EXECUTE, str(path), kernel, str(seconds)]
         return subprocess.run(command, env={**os.environ, **known}, capture_output=True, text=True, check=False)
 
     return execute

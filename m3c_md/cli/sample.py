@@ -16,14 +16,21 @@ if TYPE_CHECKING:
     from m3c_md.clustering.margin_model import MarginModel
     from m3c_md.inputs.dihedral_columns import DihedralColumns
 
+CORE = 0.5
+"""Margin from which on a frame is in the core of its state: going to and fro at a border is no entry."""
+
+N_FRAMES, CHUNK_FRAMES = 2000, 100
+"""Frames to collect per trajectory; frames that a stop loses at most."""
+
 EXAMPLES = """examples:
-  m3c-md sample states/model.m3c --states 0 2 --temperature 300 --out biased
+  m3c-md sample states/model.m3c --states 2 --temperature 300 --out biased
   m3c-md sample states/model.m3c --states 0 2 --n-trajectories 8 --n-frames 5000 --out biased
 
-MODEL must be of alanine dipeptide or deca-alanine, by m3c-md fit. Metadynamics along the score of the first state less
-that of the second fills a bias, which then stays as it is while frames are collected; weights undo it. DIR gets what
-m3c-md simulate writes, and traj_00_bias.npy ... (variable and bias of each frame, kJ/mol). Needs OpenMM:
-python -m pip install "m3c_md[simulate]". After a stop the same command goes on."""
+MODEL must be of alanine dipeptide or deca-alanine, by m3c-md fit. Name the state that is to be entered and left more
+often: metadynamics along its score less the mean of all others (or of those that are named after it) fills a bias,
+which then stays as it is while frames are collected; weights undo it. DIR gets what m3c-md simulate writes, and
+traj_00_bias.npy ... (variable and bias of each frame, kJ/mol). Needs OpenMM: python -m pip install "m3c_md[simulate]".
+After a stop the same command goes on."""
 
 
 def add_sample(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -36,16 +43,24 @@ def add_sample(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("model", type=Path, metavar="MODEL", help="model.m3c of an earlier fit")
-    parser.add_argument("--states", type=whole_number(0), nargs="+", metavar="I", help="two states, numbered from 0")
+    parser.add_argument(
+        "--states", type=whole_number(0), nargs="+", metavar="I", help="a state, alone or before others; from 0 on"
+    )
     parser.add_argument(
         "--n-trajectories", type=whole_number(1), default=4, metavar="N", help="each with its own bias (default: 4)"
     )
-    parser.add_argument("--n-frames", type=whole_number(1), metavar="N", help="frames to collect per trajectory")
     parser.add_argument(
-        "--fill-frames", type=whole_number(1), metavar="N", help="frames while the bias is filled (default: 1000)"
+        "--n-frames",
+        type=whole_number(1),
+        default=N_FRAMES,
+        metavar="N",
+        help=f"frames to collect per trajectory (default: {N_FRAMES})",
+    )
+    parser.add_argument(
+        "--fill-frames", type=whole_number(1), metavar="N", help="frames while the bias is filled (default: 500)"
     )
     parser.add_argument("--temperature", type=positive_number, metavar="K", help="in kelvin")
-    parser.add_argument("--height", type=positive_number, metavar="H", help="of the first hills, kJ/mol (default: 1)")
+    parser.add_argument("--height", type=positive_number, metavar="H", help="of the first hills, kJ/mol (default: 0.5)")
     parser.add_argument("--seed", type=whole_number(0), help="base seed; trajectory i uses seed + i")
     group = parser.add_argument_group("output")
     group.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write to, or to go on in")
@@ -59,6 +74,7 @@ def run_sample(options: argparse.Namespace, console: Console) -> int:
 
     from m3c_md.data import read_run
     from m3c_md.data.dynamics import DEFAULTS
+    from m3c_md.data.free_energies import state_weights
     from m3c_md.data.sampling import Filling, read_weights, sample
     from m3c_md.exceptions import InputError
     from m3c_md.inputs.state_names import state_title
@@ -75,18 +91,24 @@ def run_sample(options: argparse.Namespace, console: Console) -> int:
     model = portable_model(options.model)
     variable = model.collective_variable(options.states)
     molecule, columns = molecule_of(model)
-    settings = dataclasses.replace(DEFAULTS[molecule], **_given(options, ("n_frames", "temperature", "seed")))
+    given = _given(options, ("n_frames", "temperature", "seed"))
+    settings = dataclasses.replace(DEFAULTS[molecule], chunk_frames=CHUNK_FRAMES, **given)
     filling = Filling(**_given(options, ("fill_frames", "height")))
     try:
         sample(settings, filling, variable, columns, options.n_trajectories, options.out, progress=tqdm)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"{options.out} is complete up to the last chunk; the same command goes on") from None
     run, weights = read_run(options.out), read_weights(options.out)
-    shares, errors = weighted_shares(model.transform(run.features), weights, model.n_states)
+    found = state_weights(model.transform(run.features), weights, model.n_states, settings.temperature)
+    entered = entries_per_ns(model.core(run.features, margin=CORE).dtrajs, model.n_states, run.dt)
     console.say(f"{options.out}: {run}, biased along {variable.formula}.")
-    console.say("Populations without the bias (standard errors over trajectories):")
-    for state, (share, uncertain) in enumerate(zip(shares, errors, strict=True)):
-        console.say(f"  {state_title(model.state_names, state)}: {share:.4f} ± {uncertain:.4f}")
+    console.say("Without the bias (± standard error over trajectories; entries are those of the biased run):")
+    for state in range(model.n_states):
+        console.say(
+            f"  {state_title(model.state_names, state)}: population {found.populations[state]:.4f} ± "
+            f"{found.population_errors[state]:.4f}, free energy {found.free_energies[state]:.2f} ± "
+            f"{found.free_energy_errors[state]:.2f} kJ/mol, entered {entered[state]:.2f} times per ns"
+        )
     console.result(
         {
             "command": "sample",
@@ -94,8 +116,8 @@ def run_sample(options: argparse.Namespace, console: Console) -> int:
             "states": list(variable.states),
             "settings": {**dataclasses.asdict(settings), **dataclasses.asdict(filling)},
             "n_trajectories": len(run.angles),
-            "populations": shares,
-            "errors": errors,
+            **found._asdict(),
+            "entries_per_ns": entered,
             "out": str(options.out),
             "seconds": time.perf_counter() - began,
         }
@@ -125,20 +147,23 @@ def molecule_of(model: MarginModel) -> tuple[str, DihedralColumns]:
     )
 
 
-def weighted_shares(labels: Any, weights: Any, n_states: int) -> tuple[Any, Any]:
-    """Populations from labels and weights of several trajectories, and their standard errors over these.
+def entries_per_ns(labels: list[Any], n_states: int, dt: float) -> Any:
+    """How often each state is entered per nanosecond.
+
+    Parameters
+    ----------
+    labels : list of (n_frames,) int arrays
+    n_states : int
+    dt : float
+        Time between two frames, in ps.
 
     Examples
     --------
     >>> import numpy as np
-    >>> shares, errors = weighted_shares([np.array([0, 1]), np.array([0, 1])], [np.ones(2), np.array([3.0, 1.0])], 2)
-    >>> shares.tolist(), errors.round(4).tolist()
-    ([0.625, 0.375], [0.125, 0.125])
+    >>> entries_per_ns([np.array([0, 0, 1, 0]), np.array([1, 0])], 2, 100.0).round(3).tolist()
+    [3.333, 1.667]
     """
     import numpy as np
 
-    each = np.array(
-        [np.bincount(x, weights=w, minlength=n_states) / w.sum() for x, w in zip(labels, weights, strict=True)]
-    )
-    errors = each.std(axis=0, ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.full(n_states, np.nan)
-    return each.mean(axis=0), errors
+    entered = np.concatenate([x[1:][x[1:] != x[:-1]] for x in labels])
+    return np.bincount(entered, minlength=n_states) / (sum(map(len, labels)) * dt / 1000.0)

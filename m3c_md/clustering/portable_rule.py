@@ -78,12 +78,12 @@ class PortableRule:
             columns of your own the labels under which PLUMED has them, one for each. Not needed if
             ``fit(..., featurizer=)`` was told.
         states : sequence of int or str
-            Two states i and j (more for "membership"), by number or name; may be left out where there are only two.
-            Of a merged state the smooth maximum log(Σ exp(2 f)) / 2 of its scores is taken; parts of a split can be
-            compared with each other, but not with other states.
+            A state i and one or more others j, by number or name; one alone is compared with all others. May be left
+            out where there are only two. Of a merged state the smooth maximum log(Σ exp(2 f)) / 2 of its scores is
+            taken; parts of a split can be compared with each other, but not with other states.
         kind : "difference" or "membership"
-            f_i - f_j, scores as in `decision_function`: zero at the border, without bounds far away; or the share
-            1 / (1 + Σ_j exp(-2 (f_i - f_j))), from 0 to 1. Both are smooth; labels are not, and cannot pull.
+            f_i less the mean of all f_j, scores as in `decision_function`: zero at the border of two states; or the
+            share 1 / (1 + Σ_j exp(-2 (f_i - f_j))), from 0 to 1. Both are smooth; labels are not, and cannot pull.
         syntax : "vectors" or "classic"
             A few actions on vectors, for PLUMED 2.10 and later, or two for each cosine, for all versions.
         trajectory : mdtraj.Trajectory, or array of columns, optional

@@ -42,6 +42,8 @@ class Settings:
         Frames that are run from the minimised start structure and thrown away.
     seed
         Base seed; trajectory ``i`` uses ``seed + i``.
+    time_step
+        In ps.
     """
 
     molecule: str
@@ -56,11 +58,12 @@ class Settings:
     chunk_frames: int
     equilibration_frames: int
     seed: int
+    time_step: float = TIME_STEP_PS
 
     @property
     def spacing(self) -> float:
         """Time between two frames, in ps."""
-        return self.steps_per_frame * TIME_STEP_PS
+        return self.steps_per_frame * self.time_step
 
 
 DEFAULTS = {
@@ -151,7 +154,7 @@ def make_context(system: openmm.System, settings: Settings, seed: int) -> openmm
     """Make a context with one thread, whose noise is determined by ``seed``."""
     import openmm
 
-    integrator = openmm.LangevinMiddleIntegrator(settings.temperature, settings.friction, TIME_STEP_PS)
+    integrator = openmm.LangevinMiddleIntegrator(settings.temperature, settings.friction, settings.time_step)
     integrator.setRandomNumberSeed(seed)
     properties = {"Threads": "1"} if settings.platform == "CPU" else {}
     return openmm.Context(system, integrator, openmm.Platform.getPlatformByName(settings.platform), properties)

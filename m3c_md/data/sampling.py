@@ -2,8 +2,10 @@
 
 Well-tempered metadynamics (Barducci, Bussi and Parrinello 2008) fills the wells along a collective variable first. The
 bias is then left as it is, and frames are collected: with a bias V that no longer changes, weights exp(V / kT) are
-exact, however well or badly the wells were filled. Every trajectory fills its own bias and is thus an estimate of its
-own.
+exact, however well or badly the wells were filled, as long as the time step suits the bias (see `m3c_md.data.hills`).
+The variable is the difference of two scores seen through a blur: the scores themselves are so level inside of states
+that a bias along them cannot lift a molecule from the bottom of a well. Every trajectory fills its own bias and is thus
+an estimate of its own.
 
 Runs are cut into chunks as in `m3c_md.data.simulate`; besides the files that are named there, a folder has::
 
@@ -15,10 +17,10 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import functools
 import hashlib
 import json
 import math
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +29,10 @@ import numpy as np
 import numpy.typing as npt
 
 from m3c_md.data.dynamics import PhaseSpacePoint, Settings, chunk_seed, current_point, make_context, start_point
+from m3c_md.data.free_energies import GAS_CONSTANT
+from m3c_md.data.hills import longest_time_step, thermal_speeds
 from m3c_md.data.simulate import (
+    SETTINGS,
     TOPOLOGY,
     check_settings,
     dihedrals_path,
@@ -47,10 +52,8 @@ if TYPE_CHECKING:
     from m3c_md.inputs.dihedral_columns import DihedralColumns
 
 BIAS = "bias.json"
-GAS_CONSTANT = 8.31446261815324e-3
-"""kJ/mol/K."""
-GRID_PER_WIDTH = 5
-"""Points of the grid that holds the bias, per width of a hill."""
+N_POINTS = 1001
+"""Points of the grid that holds the bias."""
 _GROUP = 31
 """Force group of the bias; all other forces are in group 0."""
 
@@ -63,19 +66,71 @@ class Filling:
     ----------
     fill_frames
         Frames during which hills are dropped.
-    steps_per_hill
-        Time steps between two hills.
-    height, width
-        Of the first hills in kJ/mol, and of all hills in units of the collective variable.
+    hill_spacing
+        Time between two hills, in ps.
+    height
+        Of the first hills in kJ/mol.
+    width
+        Of all hills, as a share of the range of the variable in the shipped frames of the molecule.
     bias_factor
         Temperature at which the variable would be sampled once all is filled, in units of the real one.
+    blur
+        Of the variable, see `CollectiveVariable.blurred`.
     """
 
-    fill_frames: int = 1000
-    steps_per_hill: int = 125
-    height: float = 1.0
-    width: float = 0.1
-    bias_factor: float = 6.0
+    fill_frames: int = 500
+    hill_spacing: float = 0.5
+    height: float = 0.5
+    width: float = 0.085
+    bias_factor: float = 8.0
+    blur: float = 8.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """All that a biased run depends on; `make_plan` makes it.
+
+    Attributes
+    ----------
+    settings
+        Of the dynamics, with a time step that suits the bias.
+    filling
+        How the bias is made.
+    variable
+        What it is a function of, blurred.
+    columns
+        Atoms of the columns of the variable.
+    width
+        Of hills, in units of the variable.
+    """
+
+    settings: Settings
+    filling: Filling
+    variable: CollectiveVariable
+    columns: DihedralColumns
+    width: float
+
+
+def make_plan(settings: Settings, filling: Filling, variable: CollectiveVariable, columns: DihedralColumns) -> Plan:
+    """Plan of a biased run: hills and time step as the shipped frames of the molecule ask for them.
+
+    The time between two frames stays what it is in the settings.
+    """
+    import mdtraj
+
+    from m3c_md.data import alanine_dipeptide, deca_alanine
+
+    data = {"alanine-dipeptide": alanine_dipeptide, "deca-alanine": deca_alanine}[settings.molecule]()
+    frames = mdtraj.load(str(data.trajectory_files[0]), top=data.topology)
+    masses = np.array([atom.element.mass for atom in data.topology.atoms])
+    variable = variable.blurred(filling.blur)
+    thermal = GAS_CONSTANT * settings.temperature
+    values, speeds = thermal_speeds(variable, columns.quartets, frames.xyz.astype(np.float64), masses, thermal)
+    width = filling.width * float(np.ptp(values))
+    step = longest_time_step(width, speeds)
+    steps_per_frame = max(1, round(settings.spacing / step))
+    settings = dataclasses.replace(settings, time_step=step, steps_per_frame=steps_per_frame)
+    return Plan(settings, filling, variable, columns, width)
 
 
 class Bias:
@@ -83,52 +138,38 @@ class Bias:
 
     Parameters
     ----------
-    variable : CollectiveVariable
-    columns : DihedralColumns
-        Atoms of its columns.
-    filling : Filling
-    temperature : float
-        In kelvin.
-    values : array, optional
+    plan : Plan
+    values : (N_POINTS,) array, optional
         Bias on the grid in kJ/mol; zero by default.
     """
 
-    def __init__(
-        self,
-        variable: CollectiveVariable,
-        columns: DihedralColumns,
-        filling: Filling,
-        temperature: float,
-        values: npt.NDArray[np.float64] | None = None,
-    ) -> None:
+    def __init__(self, plan: Plan, values: npt.NDArray[np.float64] | None = None) -> None:
         import openmm
 
         from m3c_md.export.openmm_force import openmm_force
 
-        self.filling = filling
-        self.thermal = GAS_CONSTANT * temperature
-        self.largest = variable.largest
-        n_points = 2 * math.ceil(self.largest / filling.width * GRID_PER_WIDTH) + 1
-        self.grid = np.linspace(-self.largest, self.largest, n_points)
-        self.values = np.zeros(n_points) if values is None else values
+        self.plan = plan
+        self.grid = np.linspace(*plan.variable.bounds, N_POINTS)
+        self.values = np.zeros(N_POINTS) if values is None else values
         self.force = openmm.CustomCVForce("bias(s)")
-        self.force.addCollectiveVariable("s", openmm_force(variable, columns, "auto"))
+        self.force.addCollectiveVariable("s", openmm_force(plan.variable, plan.columns, "auto"))
         self.force.addTabulatedFunction("bias", self._table())
         self.force.setForceGroup(_GROUP)
 
     def _table(self) -> openmm.Continuous1DFunction:
         import openmm
 
-        return openmm.Continuous1DFunction(self.values.tolist(), -self.largest, self.largest)
+        return openmm.Continuous1DFunction(self.values.tolist(), *self.plan.variable.bounds)
 
     def drop_hill(self, context: openmm.Context) -> None:
         """Add a hill where the system is; the higher the bias is there already, the lower the hill."""
         (at,) = self.force.getCollectiveVariableValues(context)
         there = float(np.interp(at, self.grid, self.values))
-        height = self.filling.height * math.exp(-there / (self.thermal * (self.filling.bias_factor - 1.0)))
-        self.values = self.values + height * np.exp(-0.5 * ((self.grid - at) / self.filling.width) ** 2)
+        filling, thermal = self.plan.filling, GAS_CONSTANT * self.plan.settings.temperature
+        height = filling.height * math.exp(-there / (thermal * (filling.bias_factor - 1.0)))
+        self.values = self.values + height * np.exp(-0.5 * ((self.grid - at) / self.plan.width) ** 2)
         table = self.force.getTabulatedFunction(0)
-        table.setFunctionParameters(self.values.tolist(), -self.largest, self.largest)
+        table.setFunctionParameters(self.values.tolist(), *self.plan.variable.bounds)
         self.force.updateParametersInContext(context)
 
     def at_frame(self, context: openmm.Context) -> tuple[float, float]:
@@ -152,7 +193,8 @@ def sample(
     Parameters
     ----------
     settings : Settings
-        Of the dynamics; ``n_frames`` are collected after ``filling.fill_frames`` that are not kept.
+        Of the dynamics; ``n_frames`` are collected after ``filling.fill_frames`` that are not kept. The time step is
+        made shorter where hills ask for it.
     filling : Filling
     variable : CollectiveVariable
         ``model.collective_variable(states)``.
@@ -164,23 +206,26 @@ def sample(
     progress : optional
         A progress bar class such as ``tqdm.tqdm``; it counts frames.
     """
+    plan = make_plan(settings, filling, variable, columns)
     folder.mkdir(parents=True, exist_ok=True)
-    check_settings(folder, settings)
-    _check_bias(folder, filling, variable, columns)
+    _check_bias(folder, plan)  # first, so that runs without bias are known by what they lack
+    check_settings(folder, plan.settings)
     if not (folder / TOPOLOGY).exists():
-        write_topology(folder / TOPOLOGY, settings)
-    per_trajectory = sum(_chunks(settings, filling))
-    waiting = [number for number in range(n_trajectories) if not dihedrals_path(folder, number).exists()]
-    done = (n_trajectories - len(waiting)) * per_trajectory
-    bar = progress(total=n_trajectories * per_trajectory, initial=done, unit=" frames") if progress else None
+        write_topology(folder / TOPOLOGY, plan.settings)
+    chunks = _chunks(plan)
+    done = {number: _chunks_done(folder, number, chunks) for number in range(n_trajectories)}
+    bar = None
+    if progress is not None:
+        finished = sum(sum(chunks[:n_chunks]) for n_chunks in done.values())
+        bar = progress(total=n_trajectories * sum(chunks), initial=finished, unit=" frames")
     try:
-        for trajectory in waiting:
-            chunks = _chunks(settings, filling)
-            for chunk in range(_chunks_done(folder, trajectory), len(chunks)):
-                _advance(folder, settings, filling, (variable, columns), trajectory, chunk)
+        for trajectory, first in done.items():
+            for chunk in range(first, len(chunks)):
+                _advance(folder, plan, trajectory, chunk)
                 if bar is not None:
                     bar.update(chunks[chunk])
-            _finish(folder, settings, trajectory)
+            if not dihedrals_path(folder, trajectory).exists():
+                _finish(folder, plan.settings, trajectory)
     finally:
         if bar is not None:
             bar.close()
@@ -211,24 +256,26 @@ def read_weights(folder: Path) -> list[npt.NDArray[np.float64]]:
 # --- one trajectory ----------------------------------------------------------------------------------------------
 
 
-def _chunks(settings: Settings, filling: Filling) -> list[int]:
+def _chunks(plan: Plan) -> list[int]:
     """Frames of each chunk of a trajectory: those that fill, then those that collect."""
     sizes = []
-    for total in (filling.fill_frames, settings.n_frames):
-        full, rest = divmod(total, settings.chunk_frames)
-        sizes += [settings.chunk_frames] * full + [rest] * (rest > 0)
+    for total in (plan.filling.fill_frames, plan.settings.n_frames):
+        full, rest = divmod(total, plan.settings.chunk_frames)
+        sizes += [plan.settings.chunk_frames] * full + [rest] * (rest > 0)
     return sizes
 
 
-def _chunks_done(folder: Path, trajectory: int) -> int:
+def _chunks_done(folder: Path, trajectory: int, chunks: list[int]) -> int:
+    if dihedrals_path(folder, trajectory).exists():
+        shutil.rmtree(parts_path(folder, trajectory), ignore_errors=True)  # from a stop in the very last moment
+        return len(chunks)
     checkpoint = parts_path(folder, trajectory) / "checkpoint.npz"
     return _read_checkpoint(checkpoint)[0] if checkpoint.exists() else 0
 
 
-def _advance(
-    folder: Path, settings: Settings, filling: Filling, of_model: tuple[Any, Any], trajectory: int, chunk: int
-) -> None:
+def _advance(folder: Path, plan: Plan, trajectory: int, chunk: int) -> None:
     """Run one chunk of a trajectory; all that it leaves is written before the checkpoint says that it is done."""
+    settings = plan.settings
     parts = parts_path(folder, trajectory)
     parts.mkdir(exist_ok=True)
     checkpoint = parts / "checkpoint.npz"
@@ -238,12 +285,10 @@ def _advance(
     else:
         start = starts[settings.starts[trajectory % len(settings.starts)]]
         point, values = start_point(system, settings, start, trajectory), None
-    n_filling = math.ceil(filling.fill_frames / settings.chunk_frames)
-    n_frames = _chunks(settings, filling)[chunk]
-    seed = chunk_seed(settings, trajectory, chunk + 1)
+    n_filling = math.ceil(plan.filling.fill_frames / settings.chunk_frames)
+    n_frames, seed = _chunks(plan)[chunk], chunk_seed(settings, trajectory, chunk + 1)
     collecting = chunk >= n_filling
-    make_bias = functools.partial(Bias, *of_model, filling, settings.temperature)
-    frames, point, felt, values = run_chunk(system, settings, make_bias, values, point, n_frames, seed, collecting)
+    frames, point, felt, values = run_chunk(system, plan, values, point, n_frames, seed, collecting)
     if collecting:
         first = (chunk - n_filling) * settings.chunk_frames
         write_xtc(parts / f"{chunk - n_filling:05d}.xtc", frames, first, settings)
@@ -255,8 +300,7 @@ def _advance(
 
 def run_chunk(
     system: openmm.System,
-    settings: Settings,
-    make_bias: Callable[[Any], Bias],
+    plan: Plan,
     values: npt.NDArray[np.float64] | None,
     point: PhaseSpacePoint,
     n_frames: int,
@@ -267,18 +311,19 @@ def run_chunk(
 
     Hills are dropped unless collecting.
     """
-    bias = make_bias(values)
+    bias = Bias(plan, values)
     biased = copy.copy(system)
     biased.addForce(bias.force)
-    context = make_context(biased, settings, seed)
+    context = make_context(biased, plan.settings, seed)
     context.setPositions(point.positions)
     context.setVelocities(point.velocities)
+    per_hill = max(1, round(plan.filling.hill_spacing / plan.settings.time_step))
     frames = np.empty((n_frames, *point.positions.shape), dtype=np.float32)
     felt = np.empty((n_frames, 2))
     for frame in range(n_frames):
-        left = settings.steps_per_frame
+        left = plan.settings.steps_per_frame
         while left and not collecting:
-            taken = min(bias.filling.steps_per_hill, left)
+            taken = min(per_hill, left)
             context.getIntegrator().step(taken)
             bias.drop_hill(context)
             left -= taken
@@ -306,14 +351,15 @@ def _read_checkpoint(path: Path) -> tuple[int, PhaseSpacePoint, npt.NDArray[np.f
         return int(file["n_chunks"]), PhaseSpacePoint(file["positions"], file["velocities"]), file["values"]
 
 
-def _check_bias(folder: Path, filling: Filling, variable: CollectiveVariable, columns: DihedralColumns) -> None:
+def _check_bias(folder: Path, plan: Plan) -> None:
     """Write how the bias is made into a new folder; raise if the folder was made with another."""
-    arrays = (variable.frequencies, variable.amplitudes, variable.phases, variable.offsets, columns.quartets)
+    variable = plan.variable
+    arrays = (variable.frequencies, variable.amplitudes, variable.phases, variable.offsets, plan.columns.quartets)
     digest = hashlib.sha256(b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)).hexdigest()
-    wanted = {**dataclasses.asdict(filling), "variable": variable.formula, "sha256": digest}
+    wanted = {**dataclasses.asdict(plan.filling), "variable": variable.formula, "sha256": digest}
     path = folder / BIAS
     if not path.exists():
-        if any(folder.glob("parts_*")) or any(folder.glob("traj_*")):
+        if (folder / SETTINGS).exists():
             raise ValueError(f"{folder} has trajectories without a bias; choose another --out")
         with writing_file(path) as temporary:
             temporary.write_text(json.dumps(wanted, indent=2) + "\n", encoding="utf-8")

@@ -77,7 +77,8 @@ def _preamble(
     first, *rest = (state_title(names, state) for state in variable.states)
     others = ", ".join(rest)
     if variable.kind == "difference":
-        meaning = f"score of {first} less that of {others}: 0 at the border, 1 or more well inside {first}"
+        theirs = f"that of {others}" if len(rest) == 1 else f"the mean of those of {others}"
+        meaning = f"score of {first} less {theirs}: 0 at the border, 1 or more well inside {first}"
     else:
         meaning = f"share of {first} against {others}: 0.5 at a border, towards 1 inside {first}"
     lines = [

@@ -8,7 +8,7 @@ features) are one term, so that half of the cosines remain.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -28,9 +28,9 @@ STEEPNESS = 2.0
 class CollectiveVariable:
     """Function of columns x whose level says how far a frame is on the way from one state to another.
 
-    With d_k = Σ_m A_mk cos(x·ω_m + p_mk) + c_k, the score of the first state less that of another, it is d for
-    ``kind="difference"``, and 1 / (1 + Σ_k exp(-2 d_k)) for ``kind="membership"``: the share of the first state among
-    those that are named.
+    With d_k = Σ_m A_mk cos(x·ω_m + p_mk) + c_k, the score of the first state less that of another, it is the mean of
+    all d_k for ``kind="difference"`` (kept as one sum of cosines), and 1 / (1 + Σ_k exp(-2 d_k)) for
+    ``kind="membership"``: the share of the first state among those that are named.
 
     A merged state has several rows of the rule. The largest of their scores has kinks, which cannot pull, so that the
     smooth maximum log(Σ exp(2 f)) / 2 stands for it: larger by log(m) / 2 at most, for m rows. The d_k are then
@@ -82,14 +82,16 @@ class CollectiveVariable:
     @property
     def labels(self) -> list[str]:
         """One word for every difference: the state, or the number of the row where states have several."""
-        return (
-            [f"r{k + 1}" for k in range(self.n_differences)] if self.has_merged else [str(k) for k in self.states[1:]]
-        )
+        if self.has_merged:
+            return [f"r{k + 1}" for k in range(self.n_differences)]
+        return [str(k) for k in self.states[1 : 1 + self.n_differences]]
 
     @property
     def formula(self) -> str:
         """What it is, in the words of the rule."""
         first, others = self.states[0], self.states[1:]
+        if self.kind == "difference" and len(others) > 1:
+            return f"f_{first} - ({' + '.join(f'f_{k}' for k in others)}) / {len(others)}"
         if self.kind == "difference":
             return f"f_{first} - f_{others[0]}"
         return f"1 / (1 + {' + '.join(f'exp(-{STEEPNESS:g} (f_{first} - f_{k}))' for k in others)})"
@@ -111,12 +113,26 @@ class CollectiveVariable:
         return f"log(({own})/({others}))/{STEEPNESS:g}" if self.has_merged else differences[0]
 
     @property
-    def largest(self) -> float:
-        """Bound on the absolute value."""
+    def bounds(self) -> tuple[float, float]:
+        """Values that it never leaves."""
         if self.kind == "membership":
-            return 1.0
-        apart = float((np.abs(self.amplitudes).sum(axis=0) + np.abs(self.offsets)).max())
-        return 2.0 * apart + np.log(self.n_differences) / STEEPNESS if self.has_merged else apart
+            return 0.0, 1.0
+        reach = np.abs(self.amplitudes).sum(axis=0)
+        if self.has_merged:
+            most = 2.0 * float((reach + np.abs(self.offsets)).max()) + np.log(self.n_differences) / STEEPNESS
+            return -most, most
+        return float(self.offsets[0] - reach[0]), float(self.offsets[0] + reach[0])
+
+    def blurred(self, strength: float) -> CollectiveVariable:
+        """Return the same variable seen through a blur: less level inside of states and less steep at borders.
+
+        A mean over normally distributed shifts of the columns, with variance τ², damps cos(x·ω + p) by exp(-τ²|ω|²/2);
+        ``strength`` is the mean of these exponents. Where states are merged, or for shares, differences are blurred
+        before they are put together.
+        """
+        squares = (self.frequencies**2).sum(axis=0)
+        damping = np.exp(-strength * squares / squares.mean())
+        return replace(self, amplitudes=self.amplitudes * damping[:, None])
 
     def values(self, frames: FloatArray) -> FloatArray:
         """Value of each frame, (n_frames, n_columns) to (n_frames,)."""
@@ -180,12 +196,16 @@ def collective_variable(
     members = [[state] for state in states] if rows is None else [list(some) for some in rows]
     first, others = members[0][0], [*members[0][1:], *(row for some in members[1:] for row in some)]
     weights = np.sqrt(2.0 / feature_map.n_features) * (rule.weights[first] - rule.weights[others]).T
+    offsets = rule.bias[first] - rule.bias[others]
+    if kind == "difference" and len(others) == len(states) - 1:
+        weights, offsets = weights.mean(axis=1, keepdims=True), offsets.mean(keepdims=True)
+    elif kind == "difference" and len(states) > 2:
+        raise InputError(f"states={states}: a merged state is compared with one other; name two, or use 'membership'")
     phases = feature_map.phases - feature_map.center @ feature_map.frequencies
     # Terms of one frequency: Σ_j u_j cos(θ + p_j) is the real part of (Σ_j u_j exp(i p_j)) exp(i θ).
     frequencies, which = _distinct(feature_map.frequencies)
-    vectors = np.zeros((frequencies.shape[1], len(others)), dtype=np.complex128)
+    vectors = np.zeros((frequencies.shape[1], len(offsets)), dtype=np.complex128)
     np.add.at(vectors, which, weights * np.exp(1j * phases)[:, None])
-    offsets = rule.bias[first] - rule.bias[others]
     return CollectiveVariable(
         states, kind, frequencies, np.abs(vectors), np.angle(vectors), offsets, len(members[0]) - 1
     )
@@ -203,10 +223,12 @@ def _distinct(frequencies: FloatArray) -> tuple[FloatArray, np.ndarray]:
 def check_states(states: Any, n_states: int, kind: Any) -> tuple[int, ...]:
     """States of a collective variable as users give them, checked; the two that there are where none are given.
 
+    All others are added to one that stands alone.
+
     Examples
     --------
-    >>> check_states([2, 0], 3, "difference"), check_states(None, 2, "membership")
-    ((2, 0), (0, 1))
+    >>> check_states([2, 0], 3, "difference"), check_states(None, 2, "membership"), check_states(2, 3, "difference")
+    ((2, 0), (0, 1), (2, 0, 1))
     """
     check_choice("kind", kind, get_args(Kind))
     if states is None and n_states > 2:
@@ -215,7 +237,8 @@ def check_states(states: Any, n_states: int, kind: Any) -> tuple[int, ...]:
     checked = tuple(check_integer("states", state, 0) for state in named)
     if max(checked, default=0) >= n_states:
         raise InputError(f"states={checked}: there is no state {max(checked)}; they are numbered 0 to {n_states - 1}")
-    if len(set(checked)) < len(checked) or len(checked) < 2 or (kind == "difference" and len(checked) > 2):
-        several = "two different states" if kind == "difference" else "two or more different states"
-        raise InputError(f"states={checked} must be {several} for kind={kind!r}")
+    if len(checked) == 1:
+        checked += tuple(state for state in range(n_states) if state != checked[0])
+    if len(set(checked)) < len(checked) or len(checked) < 2:
+        raise InputError(f"states={checked} must be two or more different states, or one, for one against all others")
     return checked

@@ -78,7 +78,11 @@ class TestRefusals:
 
     @pytest.mark.parametrize(
         ("states", "words"),
-        [(["0", "3"], "there is no state 3"), (["1", "1"], "must be two different states"), ([], "states is missing")],
+        [
+            (["0", "3"], "there is no state 3"),
+            (["1", "1"], "must be two or more different states"),
+            ([], "states is missing"),
+        ],
     )
     def test_states(self, saved: Any, tmp_path: Path, capsys: Any, states: list[str], words: str) -> None:
         assert export(saved, tmp_path / "plumed.dat", *(["--states", *states] if states else [])) == 2

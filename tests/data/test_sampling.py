@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from m3c_md import M3C
 from m3c_md.cli import main
 from m3c_md.cli.sample import molecule_of
 from m3c_md.data import read_run
 from m3c_md.data import sampling as runs
 from m3c_md.data.dynamics import DEFAULTS, PhaseSpacePoint
-from m3c_md.data.sampling import GAS_CONSTANT, Filling, read_weights, sample
+from m3c_md.data.free_energies import GAS_CONSTANT, state_weights
+from m3c_md.data.hills import thermal_speeds
+from m3c_md.data.sampling import Filling, make_plan, read_weights, sample
 from m3c_md.exceptions import InputError
+from m3c_md.export.torsions import sines_and_cosines, torsions
 from tests.data import test_simulate as stand_in
 from tests.data.test_simulate import TINY, contents
 from tests.export.conftest import Case, fitted
 
-FILLING = Filling(fill_frames=5, steps_per_hill=2)
+FILLING = Filling(fill_frames=5, hill_spacing=0.004)
 
 
 @pytest.fixture
@@ -37,9 +45,9 @@ def use_stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
     walk = stand_in.runs.run_chunk
 
     def run_chunk(
-        _system: Any, _settings: Any, _bias: Any, values: Any, point: PhaseSpacePoint, n: int, seed: int, collect: bool
+        _system: Any, plan: runs.Plan, values: Any, point: PhaseSpacePoint, n: int, seed: int, collect: bool
     ) -> tuple[Any, ...]:
-        frames, end = walk(None, _settings, point, n, seed)
+        frames, end = walk(None, plan.settings, point, n, seed)
         point = end if collect else point  # few frames: a long walk would tear the molecule apart
         values = (np.zeros(1) if values is None else values) + (0 if collect else n)
         felt = np.column_stack([frames[:, 0, 0], values + np.arange(n)]).astype(np.float64)
@@ -104,7 +112,7 @@ class TestRuns:
 
     def test_another_bias_is_not_mixed_in(self, case: Case, tmp_path: Path) -> None:
         run(case, tmp_path, 1)
-        with pytest.raises(ValueError, match=r"made with another bias \(old, new\): \{'height': \(1.0, 2.0\)\}"):
+        with pytest.raises(ValueError, match=r"made with another bias \(old, new\): \{'height': \(0.5, 2.0\)\}"):
             run(case, tmp_path, 1, height=2.0)
         other = case.model.collective_variable((0, 1))
         with pytest.raises(ValueError, match=r"'variable': \('f_0 - f_2', 'f_0 - f_1'\)"):
@@ -123,21 +131,87 @@ def test_runs_without_a_bias_are_not_gone_on_with(case: Case, tmp_path: Path, mo
 def test_the_bias_is_filled_where_the_system_is_and_then_stays(case: Case, tmp_path: Path) -> None:
     pytest.importorskip("openmm")
     settings = dataclasses.replace(TINY, n_frames=6, steps_per_frame=20, chunk_frames=6, equilibration_frames=2)
-    filling = Filling(fill_frames=6, steps_per_hill=10, height=0.5)
-    variable = case.model.collective_variable((0, 2))
-    sample(settings, filling, variable, case.columns, 1, tmp_path)
+    filling = Filling(fill_frames=6, hill_spacing=0.04, height=0.5)
+    plan = make_plan(settings, filling, case.model.collective_variable(2), case.columns)
+    sample(settings, filling, case.model.collective_variable(2), case.columns, 1, tmp_path)
     felt = np.load(tmp_path / "traj_00_bias.npy")
     frames = np.stack([np.sin(x := read_run(tmp_path).angles[0]), np.cos(x)], axis=-1).reshape(6, -1)
-    np.testing.assert_allclose(felt[:, 0], variable.values(frames.astype(np.float64)), atol=2e-2)  # precision of XTC
+    near = 0.02 * plan.width / filling.width  # coordinates in XTC files are rounded
+    np.testing.assert_allclose(felt[:, 0], plan.variable.values(frames.astype(np.float64)), atol=near)
     assert 0.5 < felt[:, 1].max() < 12 * 0.5  # twelve hills, each lower than the first
-    order = np.argsort(felt[:, 0])
-    assert len(np.unique(felt[order, 1].round(9))) == 6
+    assert len(np.unique(felt[:, 1].round(9))) == 6
+
+
+class TestPlan:
+    """The time step suits the hills: too long a one made populations wrong by a factor of twenty."""
+
+    def plan(self, case: Case, **changes: Any) -> runs.Plan:
+        settings = DEFAULTS["alanine-dipeptide"]
+        return make_plan(settings, Filling(**changes), case.model.collective_variable(2), case.columns)
+
+    def test_narrow_hills_get_short_steps_and_frames_stay_as_far_apart(self, case: Case) -> None:
+        wide, narrow = self.plan(case, width=0.4), self.plan(case, width=0.03)
+        assert wide.settings.time_step == DEFAULTS["alanine-dipeptide"].time_step > narrow.settings.time_step
+        assert wide.settings.spacing == pytest.approx(2.0)
+        assert narrow.settings.spacing == pytest.approx(2.0)
+        assert wide.width / narrow.width == pytest.approx(0.4 / 0.03)
+
+    def test_hills_that_no_step_suits_are_refused(self, case: Case) -> None:
+        with pytest.raises(InputError, match=r"hills of the width .* are jumped over: .* make them wider"):
+            self.plan(case, width=1e-4)
+
+    def test_speeds_are_those_of_random_velocities(self, case: Case) -> None:
+        points = case.trajectory.xyz[:20].astype(np.float64)
+        masses = np.array([atom.element.mass for atom in case.trajectory.topology.atoms])
+        variable = case.model.collective_variable(2)
+        values, speeds = thermal_speeds(variable, case.columns.quartets, points, masses, 2.5)
+        assert np.abs(values - variable.values(case.frames[:20])).max() < 1e-10
+        rng, step = np.random.default_rng(0), 1e-6
+        velocities = rng.normal(size=(500, 1, *points.shape[1:])) * np.sqrt(2.5 / masses)[:, None]
+        moved = sines_and_cosines(torsions(points + step * velocities, case.columns.quartets)[0])
+        changes = np.array([variable.values(x) - values for x in moved]) / step
+        np.testing.assert_allclose(changes.std(axis=0), speeds, rtol=0.15)
+
+
+class TestFreeEnergies:
+    def test_errors_are_those_of_the_mean_over_trajectories(self) -> None:
+        rng = np.random.default_rng(0)
+        labels = [rng.integers(3, size=50) for _ in range(6)]
+        weights = [rng.uniform(0.5, 2.0, size=50) for _ in range(6)]
+        found = state_weights(labels, weights, 3, 300.0)
+        each = np.array([[w[x == k].sum() / w.sum() for k in range(3)] for x, w in zip(labels, weights, strict=True)])
+        np.testing.assert_allclose(found.populations, each.mean(axis=0))
+        np.testing.assert_allclose(found.population_errors, each.std(axis=0, ddof=1) / np.sqrt(6))
+        thermal = GAS_CONSTANT * 300.0
+        np.testing.assert_allclose(np.exp(-found.free_energies / thermal), each.mean(axis=0) / each.mean(axis=0).max())
+
+    def test_errors_are_as_large_as_the_scatter_of_repetitions(self) -> None:
+        rng = np.random.default_rng(1)
+        repeated = [
+            state_weights([rng.choice(2, p=[0.8, 0.2], size=100) for _ in range(8)], [np.ones(100)] * 8, 2, 300.0)
+            for _ in range(200)
+        ]
+        scatter = np.std([found.free_energies[1] for found in repeated])
+        assert np.mean([found.free_energy_errors[1] for found in repeated]) == pytest.approx(scatter, rel=0.15)
+
+    def test_one_trajectory_is_cut_into_blocks_that_count_by_their_weight(self) -> None:
+        labels = np.repeat([0, 1, 0, 1, 1, 0, 0, 1], 10)
+        found = state_weights([labels], [np.ones(80)], 2, 300.0)
+        assert found.populations.tolist() == [0.5, 0.5]
+        assert found.population_errors[0] == pytest.approx(np.std([1, 0] * 4, ddof=1) / np.sqrt(8))
+        weights = np.where(np.arange(80) < 10, 7.0, 1.0)
+        assert state_weights([labels], [weights], 2, 300.0).populations[0] == pytest.approx(10.0 / 14.0)
+
+    def test_a_state_that_is_not_seen(self) -> None:
+        found = state_weights([np.zeros(10, int)] * 3, [np.ones(10)] * 3, 2, 300.0)
+        assert found.populations.tolist() == [1.0, 0.0]
+        assert found.free_energies.tolist() == [0.0, np.inf]
+        assert found.free_energy_errors[1] == np.inf
 
 
 class TestCommand:
     @pytest.fixture(autouse=True)
     def _tiny(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        import sys
         from types import ModuleType
 
         use_stand_ins(monkeypatch)
@@ -155,6 +229,7 @@ class TestCommand:
         found = json.loads(capsys.readouterr().out)
         assert (found["molecule"], found["n_trajectories"]) == ("alanine-dipeptide", 3)
         assert sum(found["populations"]) == pytest.approx(1.0)
+        assert len(found["free_energies"]) == len(found["entries_per_ns"]) == 3
         assert found["settings"]["fill_frames"] == 4
         assert len(read_weights(tmp_path / "biased")) == 3
 
@@ -171,6 +246,22 @@ class TestCommand:
         assert "there is no state 9" in capsys.readouterr().err
         assert not (tmp_path / "biased").exists()
 
+    def test_a_model_without_atoms(self, case: Case, tmp_path: Path, capsys: Any) -> None:
+        model = case.model.copy()
+        model.dihedral_columns = None
+        model.save(tmp_path / "plain.m3c")
+        assert main(["sample", str(tmp_path / "plain.m3c"), "--states", "2", "--out", str(tmp_path / "biased")]) == 2
+        assert "does not say which atoms its columns are made of" in capsys.readouterr().err
+        assert not (tmp_path / "biased").exists()
+
+    def test_frames_and_weights_go_back_into_a_fit(self, case: Case, tmp_path: Path) -> None:
+        run(case, tmp_path, 2)
+        frames, weights = read_run(tmp_path).features, read_weights(tmp_path)
+        with pytest.raises(InputError, match="weights has 1 arrays for 2 trajectories; give one for each"):
+            M3C(2).fit(frames, weights=weights[:1])
+        with pytest.raises(InputError, match=r"weights\[1\] has 6 entries, but trajectory 1 has 7 frames"):
+            M3C(2).fit(frames, weights=[weights[0], weights[1][1:]])
+
     def test_another_molecule(self, case: Case) -> None:
         assert molecule_of(fitted("ala10", "learned", 3).model)[0] == "deca-alanine"
         model = case.model.copy()
@@ -180,6 +271,40 @@ class TestCommand:
             molecule_of(model)
 
     def test_without_openmm(self, model: Path, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
-        monkeypatch.setitem(__import__("sys").modules, "openmm", None)
+        monkeypatch.setitem(sys.modules, "openmm", None)
         assert main(["sample", str(model), "--states", "0", "2", "--out", str(tmp_path / "biased")]) == 2
         assert "m3c-md sample needs OpenMM, which is not installed" in capsys.readouterr().err
+
+
+def test_a_real_ctrl_c_loses_nothing_that_was_finished(case: Case, tmp_path: Path) -> None:
+    pytest.importorskip("openmm")
+    case.model.save(tmp_path / "model.m3c")
+    options = ["--states", "2", "--n-trajectories", "1", "--n-frames", "2", "--fill-frames", "1", "--seed", "5"]
+
+    def command(out: str) -> list[str]:
+        words = ["sample", str(tmp_path / "model.m3c"), *options, "--out", str(tmp_path / out)]
+        return [sys.executable, "-c", PATIENT, *words]
+
+    stopped = subprocess.Popen(command("stopped"), stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "stopped" / "parts_00" / "00000.xtc").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    stopped.send_signal(signal.SIGINT)
+    error = stopped.communicate(timeout=120)[1]
+    assert stopped.returncode == 130, error
+    assert "is complete up to the last chunk; the same command goes on" in error
+    for out in ("stopped", "whole"):
+        subprocess.run(command(out), check=True, capture_output=True)
+    assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
+
+
+# Chunks of one short frame, so that there is something to lose.
+PATIENT = """
+import dataclasses, sys
+from m3c_md.cli import main, sample
+from m3c_md.data import dynamics
+short = dataclasses.replace(dynamics.DEFAULTS["alanine-dipeptide"], steps_per_frame=100, equilibration_frames=1)
+dynamics.DEFAULTS["alanine-dipeptide"] = short
+sample.CHUNK_FRAMES = 1
+sys.exit(main(sys.argv[1:]))
+"""

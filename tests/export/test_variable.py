@@ -66,16 +66,34 @@ def test_features_with_phases_of_their_own_remain_apart() -> None:
     scores = rule.scores(feature_map(x))
     assert variable.n_terms == 30
     assert np.abs(variable.values(x) - (scores[3] - scores[1])).max() < 1e-12
-    assert np.abs(variable.values(x)).max() <= variable.largest
+    lowest, highest = variable.bounds
+    assert lowest <= variable.values(x).min() <= variable.values(x).max() <= highest
+
+
+def test_one_state_against_the_mean_of_others(ala10: Case) -> None:
+    variable = ala10.model.collective_variable(1)
+    assert (variable.states, variable.formula) == ((1, 0, 2), "f_1 - (f_0 + f_2) / 2")
+    expected = 0.5 * (ala10.differences(1, 0) + ala10.differences(1, 2))
+    assert np.abs(variable.values(ala10.frames) - expected).max() < 1e-10
+
+
+def test_a_blur_is_the_mean_over_shifted_columns(ala2: Case) -> None:
+    variable = ala2.model.collective_variable((0, 1))
+    spread = np.sqrt(2.0 * 0.3 / (variable.frequencies**2).sum(axis=0).mean())
+    shifts = np.random.default_rng(0).normal(scale=spread, size=(200_000, 4))
+    x = ala2.frames[:2]
+    means = np.array([variable.values(frame + np.concatenate([shifts, -shifts])).mean() for frame in x])
+    np.testing.assert_allclose(variable.blurred(0.3).values(x), means, atol=0.01)
+    np.testing.assert_array_equal(variable.blurred(0.0).amplitudes, variable.amplitudes)
 
 
 @pytest.mark.parametrize(
     ("states", "kind", "words"),
     [
         ((0, 3), "difference", "there is no state 3; they are numbered 0 to 2"),
-        ((0, 0), "difference", r"states=\(0, 0\) must be two different states"),
-        ((0,), "membership", "must be two or more different states"),
-        ((0, 1, 2), "difference", "must be two different states for kind='difference'"),
+        ((0, 0), "difference", r"states=\(0, 0\) must be two or more different states"),
+        ((), "membership", "must be two or more different states"),
+        ((0, 1, 1), "difference", "must be two or more different states, or one"),
         ((-1, 0), "difference", "states=-1 must be a whole number of at least 0"),
         ("01", "difference", "states='01' must be a number or several"),
         (None, "difference", "states is missing: name two of the 3 states"),
