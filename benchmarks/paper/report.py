@@ -18,6 +18,7 @@ import figures
 import molecules
 import numpy as np
 import printed
+import rivals_section
 import sequences
 from defaults_section import defaults_section, difference_to_default
 from speed_section import speed_section
@@ -210,6 +211,10 @@ def main() -> None:
         if tables[name].rows:
             lines += section(tables[name])
             draw(tables[name], folder)
+    rivals = list(rivals_section.last_rows().values())
+    if rivals:
+        lines += rivals_section.rivals_section(rivals)
+        rivals_section.draw(rivals, folder / rivals_section.FIGURE.name)
     lines += speed_section()
     (options.out / "RESULTS.md").write_text("\n".join(lines), encoding="utf-8")
     print(options.out / "RESULTS.md")
