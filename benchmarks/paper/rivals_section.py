@@ -133,8 +133,8 @@ def words(table: Table) -> list[str]:
 
 
 def mean_of_q(found: dict[str, Difference]) -> str:
-    """Mean over the systems that are judged by Q."""
-    values = np.array([ahead.mean for name, ahead in found.items() if name not in BY_ERROR])
+    """Mean over the systems that are judged by Q, on more than one split."""
+    values = np.array([ahead.mean for name, ahead in found.items() if name not in BY_ERROR and len(ahead.values) > 1])
     if len(values) < 2:
         return ""
     return f"; mean of M3C - rival over the {len(values)} systems with Q {interval_text(Difference(values), 3)}"
@@ -210,6 +210,8 @@ def draw_dots(axis: Any, table: Table, systems: Sequence[str]) -> None:
             means, list(dots), xerr=halves, label=rival, linestyle="none", markersize=4, **series_style(number)
         )
     axis.axvline(0.0, color="black", linewidth=0.8)
+    linear = 1.0 if systems[0] in BY_ERROR else 0.01
+    axis.set_xscale("symlog", linthresh=linear)  # differences range from thousandths to tenths
     axis.set_yticks(range(len(systems)), systems)
     axis.set_ylim(len(systems) - 0.5, -0.5)
     axis.grid(axis="x", alpha=0.3)
