@@ -83,8 +83,10 @@ def mean_text(table: Table, system: str, method: str) -> str:
     """Mean quality, over fewer splits than M3C's where that is said."""
     values = table.values(system, method, "quality")
     failed = sum("error" in row for row in table.all(system, method))
-    fewer = f", {len(values)} splits" if 0 < len(values) + failed < len(table.all(system, "M3C")) else ""
-    return spread(values, digits_of(system)) + fewer + (f", {failed} failed" if failed else "")
+    text = spread(values, digits_of(system))
+    if 0 < len(values) + failed < len(table.all(system, "M3C")):
+        text += f", {len(values)} split{'s' if len(values) > 1 else ''}"
+    return text + (f", {failed} failed" if failed else "")
 
 
 def means_table(table: Table) -> list[str]:
@@ -123,7 +125,7 @@ def words(table: Table) -> list[str]:
         if not found:
             continue
         ended = {kind: [name for name in found if outcome(found[name]) == kind] for kind in ("win", "tie", "loss")}
-        number = f"{len(ended['win'])} wins, {len(ended['tie'])} ties, {len(ended['loss'])} losses"
+        number = f"wins {len(ended['win'])}, ties {len(ended['tie'])}, losses {len(ended['loss'])}"
         behind = [name for name in ended["tie"] if found[name].mean < 0.0]
         lines.append(
             f"- {rival}: {number}{mean_of_q(found)}. Lost: {listed(ended['loss'])}. Ties with a mean behind the "
@@ -167,11 +169,36 @@ def rivals_section(rows: Sequence[Row]) -> list[str]:
         *differences_table(table),
         "![Paired differences to the rivals](figures/rivals.png)",
         "",
+        "Means with 95 % intervals from three splits on, dots alone below that. The axes are linear around zero and "
+        "logarithmic outside.",
+        "",
     ]
 
 
 def reasons(table: Table) -> list[str]:
-    return []
+    """Where a rival has the better mean: by how much, on which splits, with which settings."""
+    lines = []
+    for system in table.systems():
+        found = {rival: ahead for rival in RIVALS if (ahead := advantage(table, system, rival)) is not None}
+        behind = {rival: ahead for rival, ahead in found.items() if rival != CHOSEN and ahead.mean < 0.0}
+        if behind:
+            lines.append(reason(table, system, *min(behind.items(), key=lambda item: item[1].mean)))
+    return ["Where a rival has the better mean:", "", *lines, ""] if lines else []
+
+
+def reason(table: Table, system: str, rival: str, ahead: Difference) -> str:
+    """What the numbers tell of a system where M3C does not lead: whether it is one split or all of them."""
+    n, digits = len(ahead.values), digits_of(system)
+    worse = int((ahead.values < 0.0).sum())
+    text = f"- {system}: {rival} is ahead by {-ahead.mean:.{digits}f}; M3C is behind on {worse} of {n} splits"
+    others = np.delete(ahead.values, ahead.values.argmin())
+    if n > 2 and others.mean() > 0.0:
+        text += (
+            f". It is one split: there M3C is behind by {-ahead.values.min():.{digits}f}, and ahead by "
+            f"{others.mean():.{digits}f} in the mean of the others"
+        )
+    settings = [row["setting"] for row in table.all(system, rival) if row["setting"]]
+    return f"{text}. Settings of the rival: {'; '.join(settings)}." if settings else f"{text}."
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:

@@ -116,7 +116,9 @@ class TestReport:
 
     def test_text_and_picture(self, section: ModuleType, rows: list[dict[str, Any]], tmp_path: Path) -> None:
         text = "\n".join(section.rivals_section(rows))
-        assert "- TICA + PCCA+: 1 wins, 0 ties, 1 losses. Lost: letter." in text
+        assert "- TICA + PCCA+: wins 1, ties 0, losses 1. Lost: letter." in text
+        assert "- letter: TICA + PCCA+ is ahead by 2.00; M3C is behind on 2 of 2 splits." in text
+        assert "- deca-alanine: " not in text
         gaps = np.array([1.9, 1.91, 1.92]) - np.array([1.6, 2.0, 1.91])
         low, high = ttest_1samp(gaps, 0.0).confidence_interval(0.95)
         apart = f"{gaps.mean():+.4f} ({low:+.4f} to {high:+.4f})"
