@@ -32,6 +32,7 @@ sys.path.insert(0, str(HERE / "paper"))
 import argparse
 import json
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -48,6 +49,7 @@ from studies import code_version, rounded
 from m3c_md.clustering.state_model import StateModel
 from m3c_md.clustering.vampnet import VAMPNet, torch_is_missing
 from m3c_md.data import alanine_dipeptide
+from m3c_md.exceptions import M3CWarning
 from m3c_md.inputs.dataset import Dataset
 from m3c_md.systems import simulate
 from m3c_md.validation.contenders import Choices, Settings, Shape, build_methods
@@ -170,7 +172,9 @@ def warm_up(methods: Sequence[str]) -> None:
         if method != "vampnet":
             row_of(case, method, 0)
         elif not torch_is_missing():
-            VAMPNet(2, n_steps=1, random_state=0).fit(case.train)  # a thousand steps take long and warm nothing else
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", M3CWarning)  # one step, because a thousand warm nothing else
+                VAMPNet(2, n_steps=1, random_state=0).fit(case.train)
 
 
 def run(systems: Sequence[str], methods: Sequence[str], n_seeds: int | None, shared: Path, results: Path) -> None:
