@@ -135,8 +135,8 @@ def words(table: Table) -> list[str]:
 
 
 def mean_of_q(found: dict[str, Difference]) -> str:
-    """Mean over the systems that are judged by Q, on more than one split."""
-    values = np.array([ahead.mean for name, ahead in found.items() if name not in BY_ERROR and len(ahead.values) > 1])
+    """Mean over the systems that are judged by Q, those with a single split too."""
+    values = np.array([ahead.mean for name, ahead in found.items() if name not in BY_ERROR])
     if len(values) < 2:
         return ""
     return f"; mean of M3C - rival over the {len(values)} systems with Q {interval_text(Difference(values), 3)}"
@@ -160,7 +160,8 @@ def rivals_section(rows: Sequence[Row]) -> list[str]:
         *means_table(table),
         "Wins, ties and losses of M3C by system; a win or a loss has a 95 % interval (Student's, of the paired "
         "difference) that leaves out zero. Splits of one molecule share their data, and the systems of Langerin are "
-        "the same two halves, so intervals are somewhat too narrow; two splits hardly ever give more than a tie.",
+        "the same two halves, so intervals are somewhat too narrow; two splits hardly ever give more than a tie, and "
+        "a single one is not counted, but is in the mean over systems.",
         "",
         *words(table),
         *reasons(table),
