@@ -30,7 +30,7 @@ def test_it_is_short_and_begins_in_words_of_chemistry():
     assert [word for word in ("dual", "kernel", "certificate", "convex", "large-margin") if word in first] == []
     # Two pictures and two tables, of which one compares.
     assert len(re.findall(r"!\[", README)) == 2
-    assert README.count("PCCA+ (micro states)") == 1
+    assert README.count("| TICA + PCCA+ |") == 1
 
 
 def test_linked_files_exist():
@@ -44,7 +44,7 @@ def test_linked_files_exist():
 def test_the_comparison_is_that_of_the_results():
     """The table of systems is made by ``benchmarks/paper/report.py``, not typed."""
     results = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
-    table = results.split("## In short\n\n")[1].split("\n\n")[0]
+    table = results.split("## The rivals that people use\n\n")[1].split("\n\n")[1]
     assert len(table.splitlines()) > 8
     assert table in README
 
