@@ -93,6 +93,8 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
         settings = {"random_state": options.seed, "n_jobs": options.jobs, "progress": progress_bar}
         estimator = M3C(options.n_states, options.lag, **settings)
         estimator._checked_settings(checkpoint=options.checkpoint)
+        if len(options.files) > 1:
+            console.say(f"reading {len(options.files)} files ...")
         data = load_trajectories(options)
         folder.protect(data.inputs)
         for line in data_lines(data) + time_lines(options):

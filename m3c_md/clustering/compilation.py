@@ -18,7 +18,7 @@ def is_compiled() -> bool:
     True
     """
     loops = compiled()
-    if loops is None or loops.pass_loop.signatures:
+    if loops is None or getattr(loops.pass_loop, "signatures", True):
         return True
     folder = loops.pass_loop.stats.cache_path
     # Numba names its files so; where it does so no longer, there is a word too many and no harm.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from m3c_md.exceptions import M3CWarning
+from m3c_md.exceptions import InputError, M3CWarning, SolverError
 from m3c_md.markov.chapman_kolmogorov import ChapmanKolmogorov, chapman_kolmogorov
 from m3c_md.markov.kinetics import Kinetics, kinetics
 from m3c_md.markov.timescales import ImpliedTimescales, implied_timescales
@@ -33,8 +33,8 @@ class Findings:
         Implied timescales to draw, by name; the last are those that count.
     test : ChapmanKolmogorov or None
         At the lag time from which the slowest timescale is level; None if none is resolved.
-    kinetics : Kinetics
-        At that lag time, or at one frame of cored states.
+    kinetics : Kinetics, optional
+        At that lag time, or at one frame of cored states; None where states are entered too rarely.
     margin : float
         Of the coring, 0 without.
     warnings : list of str
@@ -45,7 +45,7 @@ class Findings:
     lagtime: int
     timescales: dict[str, ImpliedTimescales]
     test: ChapmanKolmogorov | None
-    kinetics: Kinetics
+    kinetics: Kinetics | None
     margin: float = 0.0
     warnings: list[str] = field(default_factory=list)
 
@@ -104,8 +104,14 @@ def findings_of(
     lag = 1 if margin else last.plateaus[0].lagtime or lagtime
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", M3CWarning)
-        rates = kinetics(list(dtrajs), lag, n_states=n_states, dt=last.dt, unit=last.unit, random_state=random_state)
-    said = dict.fromkeys([*last.warnings, *rising(last), *(str(warning.message) for warning in caught)])
+        rates, failed = None, []
+        try:
+            rates = kinetics(
+                list(dtrajs), lag, n_states=n_states, dt=last.dt, unit=last.unit, random_state=random_state
+            )
+        except (SolverError, InputError) as error:  # states that are hardly ever entered: no reason to lose the fit
+            failed = [str(error)]
+    said = dict.fromkeys([*last.warnings, *rising(last), *(str(warning.message) for warning in caught), *failed])
     return Findings(quality, lagtime, timescales, test, rates, margin, list(said))
 
 

@@ -28,6 +28,7 @@ from m3c_md.report.provenance import Provenance
 MOST_PANELS, MOST_ARROWS = 5, 8
 # Longer lists are folded.
 MOST_ROWS = 12
+NO_KINETICS = "States are entered too rarely for a Markov model of them: there are no rates (see Warnings)."
 DEEPEST = "Each is the frame deepest inside its state, in thin lines the next ones, laid over each other by backbone."
 
 
@@ -117,27 +118,30 @@ def state_colors(model: Any) -> list[str]:
 
 def states_section(model: Any, found: Findings) -> Section:
     """Table of the states: share of the frames, visits, and what the Markov model says of them."""
+    import pandas as pd
+
     rates = found.kinetics
-    table = compact(rates.states)
-    table = table.rename(
-        columns={
-            "population": "in equilibrium (95 %)",
-            "life time": f"life time / {rates.unit} (95 %)",
-            "free energy": f"free energy / {rates.energy_unit} (95 %)",
-        }
-    )
+    if rates is None:
+        table, note = pd.DataFrame(index=range(model.n_states)), NO_KINETICS
+    else:
+        note = f"Equilibrium and life times: {_where(found, rates)}."
+        table = compact(rates.states).rename(
+            columns={
+                "population": "in equilibrium (95 %)",
+                "life time": f"life time / {rates.unit} (95 %)",
+                "free energy": f"free energy / {rates.energy_unit} (95 %)",
+            }
+        )
     table.insert(0, "of the frames", [f"{share:.1%}" for share in model.populations])
     if model.visits is not None:
         for place, name in enumerate(("entered", "trajectories")):
             table.insert(1 + place, name, model.visits[name].astype(str).to_numpy())
     table = table.set_axis(state_names(model)).rename_axis("state")
-    note = f"Equilibrium and life times: {_where(found)}."
     return Section("States", f'{data_table(table, state_colors(model))}<p class="note">{escape(note)}</p>')
 
 
-def _where(found: Findings) -> str:
+def _where(found: Findings, rates: Kinetics) -> str:
     """Which Markov model numbers come from."""
-    rates = found.kinetics
     how = f", cored with margin {found.margin:.3g}" if found.margin else ""
     method = f"; intervals: {rates.confidence}" if rates.confidence else ""
     return f"reversible Markov model at lag time {rates.lagtime * rates.dt:.4g} {rates.unit}{how}{method}"
@@ -200,6 +204,8 @@ def relevance_sections(model: Any, columns: Sequence[str] | None) -> list[Sectio
 def kinetics_section(model: Any, found: Findings) -> Section:
     """First-passage times and rates with their errors."""
     rates = found.kinetics
+    if rates is None:
+        return Section("Kinetics", paragraphs([NO_KINETICS]))
     table = compact(rates.pairs).rename(
         columns={"mfpt": f"mean first-passage time / {rates.unit} (95 %)", "rate": f"rate / {rates.unit}⁻¹ (95 %)"}
     )
@@ -209,7 +215,7 @@ def kinetics_section(model: Any, found: Findings) -> Section:
     shown = data_table(table)
     if len(table) > MOST_ROWS:
         shown = f"<details><summary>All {len(table)} passages</summary>{shown}</details>"
-    body = paragraphs([f"From the {_where(found)}."]) + shown
+    body = paragraphs([f"From the {_where(found, rates)}."]) + shown
     if model.n_states <= MOST_ARROWS and not rates.states["population"].isna().any():
         svg = inline_svg(lambda: _network(rates, model.state_names), "network-", "network of states")
         body += figure(

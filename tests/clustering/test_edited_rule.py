@@ -354,7 +354,8 @@ class TestExports:
             moved = np.eye(2)[column] * 1e-5
             slope = (variable.values(x + moved) - variable.values(x - moved)) / 2e-5
             np.testing.assert_allclose(gradients[:, column], slope, atol=1e-7)
-        assert np.abs(values).max() <= variable.largest
+        low, high = variable.bounds
+        assert low <= values.min() <= values.max() <= high
 
     @pytest.mark.parametrize("syntax", ["vectors", "classic"])
     @pytest.mark.parametrize("states", [(0, 1), (1, 0)])

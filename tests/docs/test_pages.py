@@ -48,6 +48,7 @@ def simulated_once() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("simulated_once")
+@pytest.mark.filterwarnings("ignore::m3c_md.exceptions.AmbiguousSolutionWarning")  # it is about the data of an example
 @pytest.mark.parametrize("path", [path for path in PAGES if cells_of(path)], ids=name_of)
 def test_the_cells_of_a_page_run_as_printed(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
