@@ -20,7 +20,7 @@ import m3c_md
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-SECONDS_PER_NOTEBOOK = 300
+SECONDS_PER_NOTEBOOK = 600
 # Notebooks that simulate need OpenMM, and more time.
 SIMULATING = {"7_from_states_to_sampling": 1200}
 LARGEST_FILE = 1_000_000
