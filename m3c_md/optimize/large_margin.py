@@ -39,7 +39,7 @@ SAMPLE_GAP = 1e-2
 # width converge fast at its end, and the last of them would be lost on a problem that is about to change.
 MOSTLY_SMOOTHING = 4.0
 # Steps in a row that are shorter than this share of Newton's before curvature is taken from all windows: some of them
-# may leave a direction open along which the others bend (281 passes became 12 on data rounded to one digit).
+# may leave a direction open along which the others bend (281 passes became 22 on data rounded to one digit).
 SHORT_STEP = 0.25
 SHORT_STEPS = 2
 # Share of a bracket, at either end, where the secant of the line search may not end: the bracket would hardly shrink.

@@ -17,7 +17,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.optimize.blocks import Blocks, PassSums, Rule, WindowBlock, distinct_frames
-from m3c_md.optimize.curvature import WINDOWS_PER_UNKNOWN, hessian_stride
+from m3c_md.optimize.curvature import MAX_HESSIAN_ENTRIES, WINDOWS_PER_UNKNOWN, hessian_stride
 from m3c_md.optimize.kernels import compiled
 from m3c_md.optimize.window_loss import label_tuples
 
@@ -143,9 +143,9 @@ def curved_windows(
 
 
 def _stride(n_windows: int, n_members: int, n_unknowns: int, smoothing: float, thorough: bool) -> int:
-    """Distance between the windows that stand for all; one where all of them are wanted."""
+    """Distance between the windows that stand for all; where all of them are wanted, as many as fit into memory."""
     if thorough:
-        return 1
+        return max(1, -(-n_windows * n_unknowns // MAX_HESSIAN_ENTRIES))
     excess = max(n_windows / max(FEWEST_WINDOWS, WINDOWS_PER_UNKNOWN * n_unknowns), n_members / MAX_MEMBERS)
     return max(1, int(excess * min(1.0, math.sqrt(smoothing / WIDE_SMOOTHING))))
 

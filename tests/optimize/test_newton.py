@@ -198,6 +198,11 @@ def test_many_windows_are_thinned(limit, number, monkeypatch):
     (part,) = curved_windows([block], sums, 4, 0.5, True)
     assert len(part.ends) <= 400 < 1100 < len(sums.kinks[0][0])
     assert np.linalg.norm(part.times(step) - full) < 0.2 * np.linalg.norm(full)
+    (every,) = curved_windows([block], sums, 4, 0.5, True, thorough=True)
+    assert len(every.ends) == sums.n_curved[0] > len(part.ends)
+    monkeypatch.setattr(newton, "MAX_HESSIAN_ENTRIES", sums.n_curved[0] * sums.gradient.size // 3)
+    (fitting,) = curved_windows([block], sums, 4, 0.5, True, thorough=True)  # all windows may not fit into memory
+    assert len(fitting.ends) < len(every.ends)
     (narrow,) = curved_windows([block], sums, 4, 1e-3, True)  # the narrower the width, the more windows it takes
     assert len(narrow.ends) == len(sums.kinks[0][0])
 
