@@ -33,8 +33,8 @@ LEARNED_AT_ONCE = 2
 PLAIN_AT_ONCE = 2
 # Starts that learn a metric: so many by their scores, and as many by their metastability; of the first starts, and of
 # those in the metric of all that was learned.
-MOST_TAUGHT = 3
-TAUGHT_AGAIN = 2
+MOST_TAUGHT = 1
+TAUGHT_AGAIN = 1
 # Bandwidths that are tried in a metric that was learned differ from that of the rule by this factor at most.
 FURTHEST = 2.1
 # A round that lowers the score by less than this factor is the last.
