@@ -22,6 +22,9 @@ from m3c_md.search.selection import (
     clearly_above,
 )
 
+# Candidates that are asked whether they are as good as the winner: those with the best scores.
+MOST_COMPARED = 12
+
 
 def close_rival(problem: SearchProblem, candidates: Sequence[Candidate]) -> Candidate | None:
     """Return the best candidate of another decomposition that the data do not tell from the winner, if there is one.
@@ -40,19 +43,30 @@ def close_rival(problem: SearchProblem, candidates: Sequence[Candidate]) -> Cand
         and not c.support.error > LARGEST_ERROR
         and not clearly_above(winner, c)
     ]
-    others = (c for c in sorted(near, key=lambda c: c.score) if differ(problem, winner, c))
-    return next((c for c in others if c.held or not clearly_costlier(problem, c, winner)), None)
+    if not near:
+        return None
+    states, losses = compared_states(problem, winner), compared_losses(problem, winner)
+    for c in sorted(near, key=lambda c: c.score)[:MOST_COMPARED]:
+        penalty = problem.settings.penalty(c.optimum.rule) - problem.settings.penalty(winner.optimum.rule)
+        if not same_states(states, compared_states(problem, c), SAME_DECOMPOSITION) and (
+            c.held or not clearly_positive(compared_losses(problem, c) - losses, penalty)
+        ):
+            return c
+    return None
 
 
-def clearly_costlier(problem: SearchProblem, one: Candidate, other: Candidate) -> bool:
-    """Whether one candidate's loss and regulariser exceed another's by more than chance explains.
+def clearly_positive(by_part: FloatArray, certain: float = 0.0) -> bool:
+    """Whether a sum over independent parts of the data, and what is certain beside it, is above zero beyond chance.
 
-    What chance explains is two standard errors of the difference over independent parts of the data.
+    What chance explains is two standard errors over the parts.
+
+    Examples
+    --------
+    >>> clearly_positive(np.array([1.0, 1.1, 0.9, 1.0])), clearly_positive(np.array([1.0, -1.1, 0.9, -0.6]))
+    (True, False)
     """
-    excess = compared_losses(problem, one) - compared_losses(problem, other)
-    error = np.sqrt(len(excess)) * excess.std(ddof=1) if len(excess) > 1 else np.inf
-    penalty = problem.settings.penalty(one.optimum.rule) - problem.settings.penalty(other.optimum.rule)
-    return bool(excess.sum() + penalty > INTERVAL * error)
+    error = np.sqrt(len(by_part)) * by_part.std(ddof=1) if len(by_part) > 1 else np.inf
+    return bool(by_part.sum() + certain > INTERVAL * error)
 
 
 def compared_losses(problem: SearchProblem, candidate: Candidate) -> FloatArray:

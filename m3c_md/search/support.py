@@ -17,6 +17,11 @@ from m3c_md.arrays import FloatArray, IntArray
 ENOUGH_PARTS = 5
 # Share of a state that must be left for it to count.
 HARDLY_ANYTHING = 0.2
+# Lag times after which states that rest on little are compared with others. The two halves of a state that was cut in
+# two count nearly as much as states at one lag time; after a few they have forgotten which half they were, and states
+# have not. Chosen on six and eight hidden states and on Langerin: with 1 the right decomposition of series that see
+# a state once gives way to one with such a cut, with 10 states of one trajectory of Langerin win.
+A_WHILE = 3
 
 
 @dataclass(frozen=True)
@@ -32,8 +37,8 @@ class Support:
     without : tuple of float
         Q without each part.
     expected : float
-        Q that fresh data of the same size may be expected to have, see `expected_metastability`; not a number where
-        that is not known.
+        Q after a while that fresh data of the same size may be expected to have, see `expected_metastability`; not a
+        number where that is not known.
     """
 
     error: float = np.nan
@@ -98,7 +103,7 @@ def support_of(transitions: FloatArray) -> Support:
 
 
 def expected_metastability(transitions: FloatArray) -> float:
-    """Q that fresh data of the same size may be expected to have, from the transitions of each part.
+    """Q after `A_WHILE` that fresh data of the same size may be expected to have, from the transitions of each part.
 
     A state that m independent parts have visited is visited by none of as many fresh ones with a probability of about
     exp(-m) (Poisson), and then adds nothing. Parts count by their shares of the state, and so many as the largest
@@ -117,7 +122,8 @@ def expected_metastability(transitions: FloatArray) -> float:
         mass = mass + np.roll(mass, -1, axis=0)
     whole = total.sum(axis=0) + total.sum(axis=1)
     n_independent = whole / np.where(whole > 0.0, mass.max(axis=0), 1.0)
-    stays = 2.0 * np.diagonal(total) / np.where(whole > 0.0, whole, 1.0)
+    chain = (total + total.T) / np.where(whole > 0.0, whole, 1.0)[:, None]
+    stays = np.diagonal(np.linalg.matrix_power(chain, A_WHILE))
     return float((stays * -np.expm1(-n_independent)).sum())
 
 

@@ -21,6 +21,7 @@ from m3c_md.search.failures import Failure, excused
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.problem import STANDARD, BandwidthStart, Kernel, SearchProblem
 from m3c_md.search.selection import (
+    LARGEST_ERROR,
     NEARLY_AS_GOOD,
     NOTHING_LEARNED,
     TINY_STATE,
@@ -229,13 +230,16 @@ def agreed(
     """Trials, best first, of the decomposition on which starts of all these names agree; none where they do not.
 
     It must have the best score of all that are not in doubt, and no other decomposition may be nearly as good or
-    clearly more metastable: where the data leave a choice, it is worth a closer look, and a word.
+    clearly more metastable: where the data leave a choice, it is worth a closer look, and a word. So is one with states
+    that rest on one part of the data, on which starts agree easily.
     """
     doubtful = _in_doubt(judged)
     order = sorted(judged, key=lambda one: (id(one[1]) in doubtful, one[1].score))
     if not order or not order[0][1].may_win(problem.settings, problem.n_windows):
         return []
     best = order[0][1]
+    if best.support.error > LARGEST_ERROR:
+        return []
     together = [one for one in order if same_decomposition(one[1], best)]
     others = [c for _, c in order if not any(c is one for _, one in together)]
     starts = {name.split()[0] for trial, _ in together for name in (trial.start, *trial.twins)}
