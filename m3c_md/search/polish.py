@@ -22,14 +22,15 @@ from m3c_md.optimize.feature_map import FourierMap
 from m3c_md.optimize.labels import balanced_labels, class_bounds, label_prices
 from m3c_md.optimize.large_margin import minimise_smoothed, relative_gap
 from m3c_md.optimize.streaming import StreamSums, add_up, look_at_block
-from m3c_md.search.local_search import LocalOptimum, SearchSettings, fit_to_labels
+from m3c_md.search.local_search import LocalOptimum, SearchSettings, fit_to_labels, local_search
 from m3c_md.search.problem import SearchProblem
 from m3c_md.search.scores import Selection, class_averaged
 from m3c_md.search.selection import Candidate
 from m3c_md.search.support import Support, metastability_of, part_transitions, support_of
 
-# Looks at all the data: what has not settled by then is left to an exact fit to the labels at hand, on all windows.
+# Looks at all the data: what has not settled by then is left to an exact search on all windows, of a few rounds.
 MAX_LOOKS = 20
+EXACT_ROUNDS = 5
 # Widest and narrowest smoothing to begin with.
 FIRST_SMOOTHING = 0.02
 SMALLEST_SMOOTHING = 1e-4
@@ -142,9 +143,8 @@ def polish_on_all_data(
     end = _descended(views, candidate.optimum, gap, report)
     best, trace, settings = end.best, end.trace, views.settings
     if best.gap > gap and not end.lost:
-        # What a sample cannot resolve takes all windows, in double precision. Labels stay: twenty looks have not brought
-        # them to rest, and where there are no states they would go on for ever, towards a state without frames.
-        exact = _fitted_to_all_data(views, best.rule, gap)
+        # What a sample cannot resolve takes all windows, in double precision.
+        exact = _searched_on_all_data(views, best.rule, gap)
         found = views.look(exact.rule, end.smoothing, views.lifted)
         best = replace(found, objective=exact.objective, lower_bound=exact.lower_bound)
         trace.extend(exact.trace)
@@ -219,12 +219,18 @@ def _descended(views: _Views, start: LocalOptimum, gap: float, report: Callable[
     return _Descent(best, trace, smoothing, n_lost >= LOST_LOOKS)
 
 
-def _fitted_to_all_data(views: _Views, rule: Rule, gap: float) -> LocalOptimum:
-    """Return the best rule for the labels that are cheapest under a rule, on all windows."""
+def _searched_on_all_data(views: _Views, rule: Rule, gap: float) -> LocalOptimum:
+    """End of a local search on all windows, with a rule that is the best one for its labels.
+
+    Labels that are still changing after a few rounds stay as they are: where there are no states they would go on and
+    on, towards a state without frames.
+    """
     blocks, settings = SourceBlocks(views.lifted, views.feature_map), views.settings
     bounds = class_bounds(views.everything.n_windows, settings.n_states, settings.balance)
     labels = balanced_labels(all_label_costs(blocks, rule), *bounds).labels
-    return fit_to_labels(blocks, labels, settings, start=rule, gap=gap)
+    few = replace(settings, max_iterations=min(settings.max_iterations, EXACT_ROUNDS))
+    found = local_search(blocks, labels, few, start=rule, gap=gap)
+    return found if found.gap <= gap else fit_to_labels(blocks, found.labels, settings, start=found.rule, gap=gap)
 
 
 def _smallest(sums: StreamSums) -> float:

@@ -82,7 +82,7 @@ def support_of(transitions: FloatArray) -> Support:
     --------
     >>> half = np.array([[9.0, 1.0], [1.0, 9.0]])
     >>> support_of(np.stack([half, half]))
-    Support(error=0.0, n_parts=2, without=(1.8, 1.8), expected=1.556...)
+    Support(error=0.0, n_parts=2, without=(1.8, 1.8), expected=1.307...)
     >>> alone = np.array([[20.0, 0.0], [0.0, 0.0]])  # the second state is seen in one of two parts
     >>> support_of(np.stack([half, alone])).n_parts
     1

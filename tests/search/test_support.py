@@ -8,6 +8,7 @@ import pytest
 from m3c_md.frames.parts import N_PARTS, independent_parts
 from m3c_md.search.selection import LARGEST_ERROR
 from m3c_md.search.support import (
+    A_WHILE,
     ENOUGH_PARTS,
     expected_metastability,
     metastability_of,
@@ -149,12 +150,25 @@ class TestExpectedMetastability:
         uneven[8, 1, 1] = 0.1
         assert expected_metastability(uneven) == pytest.approx(expected_metastability(self.parts(20, [3])), abs=0.01)
 
-    def test_of_states_seen_everywhere_it_is_q(self):
+    def test_of_states_seen_everywhere_it_is_q_after_a_while(self):
         rng = np.random.default_rng(0)
         transitions = rng.uniform(1.0, 2.0, size=(40, 3, 3)) + 20.0 * np.eye(3)
-        q = float(metastability_of(transitions.sum(axis=0)))
-        assert expected_metastability(transitions) == pytest.approx(q, abs=1e-4)
+        counts = transitions.sum(axis=0) + transitions.sum(axis=0).T
+        eigenvalues = np.linalg.eigvals(counts / counts.sum(axis=1, keepdims=True)).real
+        assert expected_metastability(transitions) == pytest.approx((eigenvalues**A_WHILE).sum(), abs=1e-4)
         assert support_of(transitions).expected == expected_metastability(transitions)
+
+    def test_a_cut_through_a_state_is_worth_less_than_a_state_that_was_seen_once(self):
+        """Two states seen everywhere, a third in one part: cut one of the first two instead, and halves mix quickly."""
+        right, cut = np.zeros((10, 3, 3)), np.zeros((10, 3, 3))
+        right[:, 0, 0], right[:, 1, 1], right[4, 2, 2] = 100.0, 100.0, 50.0
+        cut[:, 0, 0], cut[4, 0, 0] = 100.0, 150.0
+        cut[:, 1:, 1:] = [[43.0, 7.0], [7.0, 43.0]]
+        assert support_of(right).error > 2.0 * LARGEST_ERROR > LARGEST_ERROR > support_of(cut).error
+        assert expected_metastability(right) > expected_metastability(cut)
+        # At one lag time the halves count for more than a state that fresh data may not see.
+        by_hand = 2.0 * (1.0 - np.exp(-5.0)) + 1.0 - np.exp(-1.0)
+        assert metastability_of(cut.sum(axis=0)) > by_hand == pytest.approx(expected_metastability(right), abs=1e-9)
 
     def test_it_foretells_whether_fresh_data_show_a_state(self):
         """Over many draws of what is seen, no more is promised than fresh data of the same kind keep."""

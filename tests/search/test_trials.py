@@ -89,6 +89,12 @@ class TestAgreed:
         lost = [candidate(name, 1.0, 0.2, 0, populations=(0.5, 0.5, 0.0)) for name in self.names]
         assert self.starts(problem, *lost) == []
 
+    @pytest.mark.parametrize(("share", "believed"), [(0.99, True), (1.01, False)])
+    def test_nor_where_a_state_rests_on_one_part(self, problem, share, believed):
+        """Langerin, five states, one half of the trajectories: all starts agree on states of one trajectory each."""
+        pair = [candidate(name, 1.0, 0.2, 0, error=share * LARGEST_ERROR) for name in self.names]
+        assert bool(self.starts(problem, *pair)) == believed
+
 
 class TestFirstTrials:
     def starts(self, monkeypatch, **known):
