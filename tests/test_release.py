@@ -70,6 +70,12 @@ class TestChangelog:
         assert versions == sorted(versions, reverse=True)
         assert days == sorted(days, reverse=True)
 
+    def test_the_day_of_the_release_is_that_of_the_citation(self) -> None:
+        yaml = pytest.importorskip("yaml")
+        citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+        released = f"[{citation['version']}] - {citation['date-released']}"
+        assert released in self.HEADINGS
+
     def test_the_version_is_the_newest_or_the_next(self) -> None:
         versions = re.findall(r"\[(\d+\.\d+\.\d+)\]", " ".join(self.HEADINGS))
         assert self.HEADINGS[0] == "[Unreleased]" or versions[0] == m3c_md.__version__
@@ -77,22 +83,24 @@ class TestChangelog:
         assert parts == sorted(parts)
 
 
-@pytest.fixture(scope="module")
-def text() -> str:
-    """The README as a package index shows it."""
-    describe = runpy.run_path(str(ROOT / "setup.py"), run_name="setup")["long_description"]
-    return describe((ROOT / "README.md").read_text(encoding="utf-8"))
-
-
 class TestDescription:
-    def test_has_no_picture_and_no_link_into_the_clone(self, text: str) -> None:
-        assert "![" not in text
-        assert "<!--" not in text
-        assert [link for link in re.findall(r"\]\(([^)]*)\)", text) if not link.startswith("https://")] == []
+    """What a package index shows."""
 
-    def test_has_all_the_rest(self, text: str) -> None:
-        readme = (ROOT / "README.md").read_text(encoding="utf-8")
-        assert re.findall(r"^#.*$", text, flags=re.MULTILINE) == re.findall(r"^#.*$", readme, flags=re.MULTILINE)
-        assert "python -m pip install . && m3c-md demo" in text
-        assert text.count("| held-out Q |") == readme.count("| held-out Q |") > 5
-        assert len(text) > 0.7 * len(readme)
+    TEXT = (ROOT / PROJECT["readme"]).read_text(encoding="utf-8")
+    README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+    def test_is_made_of_the_readme(self) -> None:
+        describe = runpy.run_path(str(ROOT / ".ci" / "describe.py"), run_name="describe")["description"]
+        assert describe(self.README) == self.TEXT, "run `python .ci/describe.py`"
+
+    def test_has_no_picture_and_no_link_into_the_clone(self) -> None:
+        assert "![" not in self.TEXT
+        assert "<!--" not in self.TEXT
+        assert [link for link in re.findall(r"\]\(([^)]*)\)", self.TEXT) if not link.startswith("https://")] == []
+
+    def test_says_what_it_is_how_to_begin_what_words_mean_and_what_to_cite(self) -> None:
+        headings = re.findall(r"^#+ (.*)$", self.TEXT.replace("```python\n", ""), flags=re.MULTILINE)
+        assert headings == ["m3c_md", "Two commands", "Ten lines", "Words", "Citation"]
+        assert "python -m pip install . && m3c-md demo" in self.TEXT
+        assert "M3C(n_states=3, lagtime=1, random_state=0).fit_fetch(trajs)" in self.TEXT
+        assert "arXiv:1501.00125" in self.TEXT

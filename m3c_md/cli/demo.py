@@ -13,7 +13,6 @@ from m3c_md.cli.output import OutputFolder, add_output_options
 from m3c_md.cli.report import (
     REPORT,
     data_lines,
-    draw_ramachandran,
     relevance_lines,
     report_text,
     state_lines,
@@ -154,19 +153,9 @@ def _findings(comparison: Comparison, model: M3CModel, data: Trajectories) -> li
 
 def _write(folder: OutputFolder, comparison: Comparison, model: M3CModel, data: Trajectories) -> None:
     """What matters most is written first."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from m3c_md.plots import plot_relevance, plot_search
-
     write_labels(folder, data, model.transform(data.features))
     folder.text(FEATURES, data.settings.to_json())
     with folder.writing(MODEL) as path:
         model.save(path)
     folder.table("table.csv", comparison.table)
-    folder.picture("ramachandran.png", draw_ramachandran(comparison.models, data))
-    folder.picture("implied_timescales.png", comparison.plot_timescales())
-    folder.picture("metastability.png", comparison.plot_metastability())
-    folder.picture("relevance.png", plot_relevance(model))
-    folder.picture("search.png", plot_search(model))
     write_structures(folder, model, data, STRUCTURES_PER_STATE)

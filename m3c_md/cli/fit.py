@@ -23,7 +23,7 @@ from m3c_md.cli.report import (
     relevance_lines,
     report_text,
     state_lines,
-    state_pictures,
+    use_files,
     write_html,
 )
 from m3c_md.cli.structures import write_structures
@@ -114,7 +114,7 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
         for line in body:
             console.say(line)
         console.say(f"\nwriting pictures{' and structures' if with_structures else ''} ...")
-        _write_pictures(folder, model, data, found.timescales)
+        _write_residues(folder, model, data)
         if with_structures:
             write_structures(folder, model, data, options.structures)
         seconds = time.perf_counter() - began
@@ -220,19 +220,20 @@ def _findings(model: M3CModel, quality: float, timescales: ImpliedTimescales) ->
     return lines
 
 
-def _write_pictures(
-    folder: OutputFolder, model: M3CModel, data: Trajectories, timescales: dict[str, ImpliedTimescales]
-) -> None:
-    import matplotlib
+def _write_residues(folder: OutputFolder, model: M3CModel, data: Trajectories) -> None:
+    """Write states over φ and ψ of each residue, unless the map of the report shows the same."""
+    from m3c_md.plots import plot_residues
+    from m3c_md.plots.residues import torsions_by_residue
+    from m3c_md.plots.view import RAMACHANDRAN, usual_view
 
-    matplotlib.use("Agg")
-    from m3c_md.plots import plot_implied_timescales, plot_relevance, plot_search
-
-    folder.picture("implied_timescales.png", plot_implied_timescales(timescales))
-    for name, axes in state_pictures(model, data).items():
-        folder.picture(name, axes)
-    folder.picture("relevance.png", plot_relevance(model))
-    folder.picture("search.png", plot_search(model))
+    columns, frame = data.settings.columns, data.features[0][:1]
+    if data.settings.dihedrals is None or not torsions_by_residue(frame, columns):
+        return
+    view = usual_view(model, [frame], columns)
+    if view is not None and view.file == RAMACHANDRAN:
+        return
+    use_files()
+    folder.picture("residues.png", plot_residues(model, data.features, columns=columns))
 
 
 def brief_list(names: list[str]) -> str:

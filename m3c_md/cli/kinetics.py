@@ -12,7 +12,7 @@ from m3c_md.cli.fit import brief_list
 from m3c_md.cli.markov import add_core_option
 from m3c_md.cli.output import OutputFolder, add_output_options
 from m3c_md.cli.paths import PATH_FILES, add_paths_option, path_ends, write_paths
-from m3c_md.cli.report import data_lines, report_text
+from m3c_md.cli.report import data_lines, report_text, use_files
 from m3c_md.cli.times import time_lines, time_step
 from m3c_md.cli.trajectories import add_file_options, add_time_options, positive_number, whole_number
 
@@ -56,10 +56,7 @@ def add_kinetics(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run_kinetics(options: argparse.Namespace, console: Console) -> int:
     """Summarise the states of some files, and write tables and a picture."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-
+    use_files()
     dt, unit = time_step(options)
     began = time.perf_counter()
     with OutputFolder(options.out, KINETICS_FILES, force=options.force) as folder:

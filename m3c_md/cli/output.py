@@ -136,12 +136,13 @@ class OutputFolder:
         with self.writing(name) as path:
             table.to_csv(path)
 
-    def picture(self, name: str, axes: Any) -> None:
-        """Write the figure of some axes and close it."""
+    def picture(self, name: str, drawn: Any) -> None:
+        """Write a figure, or that of some axes, and close it."""
         import matplotlib.pyplot as plt
         import numpy as np
 
-        figure = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()[0].figure
+        first = np.atleast_1d(np.asarray(drawn, dtype=object)).ravel()[0]
+        figure = first.figure or first  # a figure's own is None, or in newer versions itself
         with self.writing(name) as path:
             figure.savefig(path, dpi=RESOLUTION, bbox_inches="tight")
         plt.close(figure)

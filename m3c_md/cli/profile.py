@@ -10,7 +10,7 @@ from m3c_md.cli.apply import load_like_fit
 from m3c_md.cli.console import Console, silent_standard_output
 from m3c_md.cli.fit import brief_list
 from m3c_md.cli.output import OutputFolder, add_output_options
-from m3c_md.cli.report import data_lines, report_text
+from m3c_md.cli.report import data_lines, report_text, use_files
 from m3c_md.cli.trajectories import add_file_options
 
 PROFILE_FILES = ("angles.csv", "borders.csv", "residues.csv", "profile.png", "ramachandran.png", "report.txt")
@@ -41,12 +41,11 @@ def add_profile(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run_profile(options: argparse.Namespace, console: Console) -> int:
     """Look at the states of some files, and write tables and pictures."""
-    import matplotlib
-
-    matplotlib.use("Agg")
     from m3c_md.clustering.profile import profile_of_columns
     from m3c_md.exceptions import InputError
     from m3c_md.plots import plot_profile, plot_profile_ramachandran
+
+    use_files()
 
     began = time.perf_counter()
     with OutputFolder(options.out, PROFILE_FILES, force=options.force) as folder:

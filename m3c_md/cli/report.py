@@ -1,4 +1,4 @@
-"""What is said about data and methods in every report, and the map of states for molecules with one φ and one ψ."""
+"""What is said about data and methods in every report, and the page with its pictures."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from m3c_md.cli.times import time_lines
 from m3c_md.cli.trajectories import Trajectories
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
-    from numpy.typing import NDArray
 
     from m3c_md.clustering.margin_model import MarginModel
     from m3c_md.clustering.state_model import StateModel
@@ -66,16 +64,23 @@ def write_html(
     *results: Any,
     **more: Any,
 ) -> float:
-    """Write report.html, which ``page`` makes of results and of where they come from; return the seconds till now."""
+    """Write report.html, which ``page`` makes of results and of where they come from; return the seconds till now.
+
+    Pictures of the page that are among the results of the command become files as well.
+    """
     from m3c_md.report.provenance import Provenance
 
     files = [f"  {path}: {len(x)} frames" for path, x in zip(data.files, data.features, strict=True)]
     seconds = time.perf_counter() - began
     provenance = Provenance(options.command_line, options.seed, [*data_lines(data), *files], seconds)
+    use_files()
     structures = [path for path in folder.written if path.suffix == ".pdb"]
     made = page(
         *results, provenance, structures=structures, warnings=console.warnings, columns=data.settings.columns, **more
     )
+    for name, figure in made.pictures.items():
+        if name in folder.results:
+            folder.picture(name, figure)
     with folder.writing(REPORT) as path:
         made.write(path)
     return time.perf_counter() - began
@@ -99,52 +104,11 @@ def _briefly(names: list[str]) -> str:
     return ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
 
 
-def draw_ramachandran(models: Any, data: Trajectories) -> Any:
-    """Axes with the states over φ and ψ; None if the features are not those of exactly one φ and one ψ.
+def use_files() -> None:
+    """Draw into files, whether or not there is a screen."""
+    import matplotlib
 
-    Other angles may be among the features; then a cell of the map has the state of most of its frames.
-    """
-    import numpy as np
-
-    from m3c_md.plots import plot_ramachandran
-
-    columns = data.settings.columns
-    places = [[i for i, name in enumerate(columns) if name.startswith(f"sin {kind} ")] for kind in ("phi", "psi")]
-    if data.settings.dihedrals is None or [len(found) for found in places] != [1, 1]:
-        return None
-    (phi,), (psi,) = places
-    sines, cosines = [phi, psi], [phi + 1, psi + 1]
-    angles = [np.arctan2(x[:, sines], x[:, cosines]) for x in data.features]
-
-    def embed(points: NDArray[np.float64]) -> NDArray[np.float64]:
-        features = np.empty((len(points), len(columns)))
-        features[:, sines], features[:, cosines] = np.sin(points), np.cos(points)
-        return features
-
-    return plot_ramachandran(models, data.features, angles, embed=embed if len(columns) == 4 else None, unit="radians")
-
-
-def state_pictures(models: Any, data: Trajectories) -> dict[str, Any]:
-    """Axes with the states of a model, or of a dict of them, by the names of files.
-
-    Over φ and ψ where there is one of each; else over the two slowest coordinates and, for one model of dihedrals, over
-    φ and ψ of every residue.
-    """
-    from m3c_md.plots import plot_residues, plot_state_map
-    from m3c_md.plots.residues import torsions_by_residue
-
-    single = draw_ramachandran(models, data)
-    if single is not None:
-        return {"ramachandran.png": single}
-    several = models.values() if isinstance(models, Mapping) else [models]
-    drawn: dict[str, Any] = {}
-    if len(data.settings.columns) == 2 or any(getattr(one, "n_directions", 0) > 1 for one in several):
-        drawn["states.png"] = plot_state_map(models, data.features)
-    if data.settings.dihedrals is None or isinstance(models, Mapping):
-        return drawn
-    if torsions_by_residue(data.features[0][:1], data.settings.columns):
-        drawn["residues.png"] = plot_residues(models, data.features, columns=data.settings.columns)
-    return drawn
+    matplotlib.use("Agg")
 
 
 def state_lines(model: StateModel) -> list[str]:

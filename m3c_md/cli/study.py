@@ -13,7 +13,6 @@ from m3c_md.cli.report import (
     REPORT,
     data_lines,
     report_text,
-    state_pictures,
     table_lines,
     warn_of_methods,
     write_html,
@@ -172,16 +171,11 @@ def run_compare(options: argparse.Namespace, console: Console) -> int:
         for message in comparison.messages:
             console.warn(message)
         warn_of_methods(console, comparison.table["warnings"].to_dict())
-        _use_files()
         folder.table("table.csv", comparison.table)
         folder.table("splits.csv", comparison.splits.set_index("method"))
         folder.table("settings.csv", comparison.settings.set_index("method"))
         body = comparison.lines()
         _say(console, body)
-        folder.picture("metastability.png", comparison.plot_metastability())
-        folder.picture("implied_timescales.png", comparison.plot_timescales())
-        for name, axes in state_pictures(comparison.models, data).items():
-            folder.picture(name, axes)
         model = next(iter(comparison.models.values()))
         results = (comparison_page, (comparison, data.features), model)
         seconds = _report(folder, options, console, data, body, began, results)
@@ -222,7 +216,6 @@ def run_scan(options: argparse.Namespace, console: Console) -> int:
         for number, text in scan.table["warnings"].items():
             if text:
                 console.warn(f"{number} states: {text}")
-        _use_files()
         folder.table("table.csv", scan.table)
         folder.table("tree.csv", scan.tree.set_index("n_states"))
         table = scan.table.drop(columns="warnings")
@@ -230,8 +223,6 @@ def run_scan(options: argparse.Namespace, console: Console) -> int:
         body = [f"M3C at lag time {options.lag * dt:g} {unit}:", *table_lines(table)]
         body += ["", f"suggested number of states: {chosen}", scan.reason]
         _say(console, body)
-        folder.picture("scan.png", scan.plot())
-        folder.picture("tree.png", scan.plot_tree())
         results = (scan_page, (scan, data.features), suggested(scan)[1])
         seconds = _report(folder, options, console, data, body, began, results)
     result = {"command": "scan", "suggestion": scan.suggestion, "reason": scan.reason, "table": _records(table)}
@@ -252,13 +243,6 @@ def _loaded(folder: OutputFolder, options: argparse.Namespace, console: Console)
     for line in data_lines(data) + time_lines(options):
         console.say(line)
     return data
-
-
-def _use_files() -> None:
-    """Draw into files, whether or not there is a screen."""
-    import matplotlib
-
-    matplotlib.use("Agg")
 
 
 def _say(console: Console, lines: list[str]) -> None:

@@ -13,7 +13,15 @@ from m3c_md.inputs.dataset import Dataset
 from m3c_md.inputs.dihedral_names import FUNCTIONS, dihedral_of
 from m3c_md.plots.axes import panels
 from m3c_md.plots.grid import free_energy, map_domain
-from m3c_md.plots.state_map import DrawableModel, colorbar, draw_free_energy, draw_legend, drawn_names, tint_majority
+from m3c_md.plots.state_map import (
+    DrawableModel,
+    colorbar,
+    draw_free_energy,
+    draw_legend,
+    drawn_names,
+    mark_degrees,
+    tint_majority,
+)
 
 # Residues of a picture that is still readable, and panels in a row of it.
 MOST_RESIDUES, PER_ROW = 12, 4
@@ -76,8 +84,8 @@ def plot_residues(
         points = domain.wrap(angles[residue])
         image = draw_free_energy(panel, free_energy(points, domain, CELLS), domain)
         tint_majority(panel, points, states, strength, domain, CELLS)
-        panel.set(xticks=range(-180, 181, 90), yticks=range(-180, 181, 90), aspect="equal", xlim=(-180, 180))
-        panel.set(ylim=(-180, 180), xlabel="φ / °", ylabel="ψ / °", title=residue)
+        mark_degrees(panel)
+        panel.set(xlim=(-180, 180), ylim=(-180, 180), xlabel="φ / °", ylabel="ψ / °", title=residue)
     for panel in unused:
         panel.set_axis_off()
     in_a_row = -(-len(axes) // _n_rows(len(axes)))

@@ -24,6 +24,7 @@ Embedding = Callable[[FloatArray], Any]
 PALE, FULL = 0.08, 0.55
 # Grey of the free energy minimum and of the highest cell: dark enough to see, light enough for colours on top.
 DARKEST, LIGHTEST = 0.2, 0.92
+SLOW_LABELS = ("slow coordinate 1", "slow coordinate 2")
 
 
 class DrawableModel(Protocol):
@@ -110,8 +111,8 @@ def plot_state_map(
     resolution, bins = check_integer("resolution", resolution, 2), check_integer("bins", bins, 2)
     rules = borders_by_name(uncertainty, named)
     if coordinates is None and embed is None:
-        coordinates, slow_labels = _slow_coordinates(named, data)
-        labels = slow_labels if labels is None else labels
+        coordinates = slow_coordinates(named, data)
+        labels = SLOW_LABELS if labels is None and coordinates is not None else labels
     frames, points, rule = _frames_and_points(data, coordinates, embed)
     shown = labels or ("$x_1$", "$x_2$")
     domain = map_domain(points, periodic)
@@ -209,18 +210,21 @@ def plot_ramachandran(
         bins=bins,
         ax=ax,
     )
-    for panel in np.atleast_1d(np.asarray(axes, dtype=object)).ravel():
-        panel.set(xticks=range(-180, 181, 90), yticks=range(-180, 181, 90), aspect="equal")
+    mark_degrees(axes)
     return axes
 
 
-def _slow_coordinates(named: Mapping[str, DrawableModel], data: Any) -> tuple[Any, tuple[str, str] | None]:
+def mark_degrees(axes: Any) -> None:
+    """Let axes of two angles have ticks where chemists expect them, and as many pixels for one as for the other."""
+    for panel in np.atleast_1d(np.asarray(axes, dtype=object)).ravel():
+        panel.set(xticks=range(-180, 181, 90), yticks=range(-180, 181, 90), aspect="equal")
+
+
+def slow_coordinates(named: Mapping[str, Any], data: Any) -> Any:
     """Slow coordinates of data that are no map themselves, by the first model that knows two; None where none does."""
     dataset = Dataset.of(data)
     slow = [model for model in named.values() if getattr(model, "n_directions", 0) > 1]
-    if dataset.n_columns == 2 or not slow:
-        return None, None
-    return slow[0].slow_coordinates(dataset), ("slow coordinate 1", "slow coordinate 2")  # type: ignore[attr-defined]
+    return None if dataset.n_columns == 2 or not slow else slow[0].slow_coordinates(dataset)
 
 
 def _frames_and_points(

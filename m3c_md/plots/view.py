@@ -11,7 +11,9 @@ from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.inputs.dihedral_names import FUNCTIONS
 from m3c_md.plots.colors import matched_order
 from m3c_md.plots.grid import majority_cells, map_domain
-from m3c_md.plots.state_map import DrawableModel, plot_state_map
+from m3c_md.plots.state_map import SLOW_LABELS, DrawableModel, mark_degrees, plot_state_map, slow_coordinates
+
+RAMACHANDRAN = "ramachandran.png"
 
 
 class MapView(NamedTuple):
@@ -31,12 +33,16 @@ class MapView(NamedTuple):
     periodic: tuple[float | None, float | None]
     labels: tuple[str, str]
 
+    @property
+    def file(self) -> str:
+        """Name of a file that holds such a map."""
+        return RAMACHANDRAN if self.periodic == (360.0, 360.0) else "states.png"
+
     def plot(self, models: Any, trajs: Sequence[Any]) -> Any:
         """Draw states of a model, or of a dict of them, over these coordinates."""
         axes = plot_state_map(models, trajs, **self._asdict())
         if self.periodic == (360.0, 360.0):
-            for panel in np.atleast_1d(np.asarray(axes, dtype=object)).ravel():
-                panel.set(xticks=range(-180, 181, 90), yticks=range(-180, 181, 90), aspect="equal")
+            mark_degrees(axes)
         return axes
 
 
@@ -58,12 +64,12 @@ class StateCells(NamedTuple):
     names: IntArray
 
 
-def usual_view(model: Any, trajs: Sequence[Any], columns: Sequence[str] | None = None) -> MapView | None:
-    """Coordinates that show the states of a model: φ and ψ, its two columns, or its two slow coordinates.
+def usual_view(models: Any, trajs: Sequence[Any], columns: Sequence[str] | None = None) -> MapView | None:
+    """Coordinates that show the states of models: φ and ψ, the two columns, or two slow coordinates.
 
     Parameters
     ----------
-    model : fitted model
+    models : fitted model or dict of models
     trajs : list of arrays (n_frames, n_columns)
     columns : sequence of str, optional
         What the columns are called.
@@ -71,7 +77,7 @@ def usual_view(model: Any, trajs: Sequence[Any], columns: Sequence[str] | None =
     Returns
     -------
     MapView or None
-        None for a single column, and for models of many columns that know no slow coordinates.
+        None for a single column, and for many columns of which no model knows slow coordinates.
 
     Examples
     --------
@@ -88,10 +94,8 @@ def usual_view(model: Any, trajs: Sequence[Any], columns: Sequence[str] | None =
     if n_columns == 2:
         labels = ("column 0", "column 1") if named is None else (named[0], named[1])
         return MapView(arrays, lambda points: points, (None, None), labels)
-    directions = getattr(model, "sensitivity", np.empty((0, 0))).shape[1]
-    if n_columns < 2 or directions < 2:
-        return None
-    return MapView(model.slow_coordinates(arrays), None, (None, None), ("slow coordinate 1", "slow coordinate 2"))
+    slow = slow_coordinates(models if isinstance(models, Mapping) else {"": models}, arrays)
+    return None if slow is None else MapView(slow, None, (None, None), SLOW_LABELS)
 
 
 def _single_pair(columns: list[str]) -> tuple[list[int], list[int], int] | None:

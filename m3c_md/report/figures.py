@@ -1,11 +1,14 @@
-"""Pictures as SVG inside a page: no clash of names, and colours that follow the page from light to dark."""
+"""Pictures as SVG inside a page: no clash of names, and colours that follow the page from light to dark.
+
+What is drawn for the page is kept, so that a command can write the same picture to a file without drawing it again.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from io import StringIO
-from typing import Any
+from typing import Any, NamedTuple
 
 # What pictures draw in black, white and greys, and the darkest colours of lines, is left to the page.
 PAGE_COLORS = {
@@ -29,13 +32,28 @@ BLACK, WHITE = "#010101", "#fefefe"
 NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 
-def inline_svg(draw: Callable[[], Any], prefix: str, title: str, scale: float = 1.0) -> str:
-    """SVG of a picture, to be put into a page.
+class Picture(NamedTuple):
+    """A picture in a page.
+
+    Attributes
+    ----------
+    svg : str
+        To be put into the page.
+    figure : matplotlib Figure
+        What was drawn; pyplot has forgotten it.
+    """
+
+    svg: str
+    figure: Any
+
+
+def draw_picture(draw: Callable[[], Any], prefix: str, title: str, scale: float = 1.0) -> Picture:
+    """Draw a picture and make it fit for a page.
 
     Parameters
     ----------
     draw : callable
-        Draws into a new figure and returns its axes; the figure is closed.
+        Draws into a new figure and returns its axes.
     prefix : str
         Stands before all names within the picture: different ones in a page.
     title : str
@@ -48,9 +66,9 @@ def inline_svg(draw: Callable[[], Any], prefix: str, title: str, scale: float = 
     >>> import matplotlib
     >>> matplotlib.use("Agg")
     >>> import matplotlib.pyplot as plt
-    >>> text = inline_svg(lambda: plt.subplots()[1], "f1-", "an empty picture")
-    >>> text[:5], "http" in text, 'id="f1-figure_1"' in text
-    ('<svg ', False, True)
+    >>> svg, figure = draw_picture(lambda: plt.subplots()[1], "f1-", "an empty picture")
+    >>> svg[:5], "http" in svg, 'id="f1-figure_1"' in svg, plt.fignum_exists(figure.number)
+    ('<svg ', False, True, False)
     """
     import matplotlib.pyplot as plt
     import numpy as np
@@ -58,14 +76,14 @@ def inline_svg(draw: Callable[[], Any], prefix: str, title: str, scale: float = 
     with plt.style.context("default"), plt.rc_context(SETTINGS):
         figure = np.atleast_1d(np.asarray(draw(), dtype=object)).ravel()[0].figure
         try:
-            figure.patch.set_alpha(0.0)
             for image in (image for panel in figure.axes for image in panel.images):
                 image.set_interpolation("none")  # its own pixels, which the browser scales
             text = StringIO()
-            figure.savefig(text, format="svg", bbox_inches="tight", metadata=NO_METADATA)
+            figure.savefig(text, format="svg", bbox_inches="tight", metadata=NO_METADATA, facecolor="none")
+            figure.set_layout_engine("none")  # things have their places; finding them again is a third of the work
         finally:
             plt.close(figure)
-    return _fitted(text.getvalue(), prefix, title, scale)
+    return Picture(_fitted(text.getvalue(), prefix, title, scale), figure)
 
 
 def _fitted(svg: str, prefix: str, title: str, scale: float) -> str:

@@ -10,23 +10,25 @@ import numpy as np
 
 from m3c_md.inputs.state_names import default_names, state_title
 from m3c_md.plots.view import state_cells, usual_view
-from m3c_md.report.figures import BLACK, WHITE, inline_svg
-from m3c_md.report.page import figure
+from m3c_md.report.figures import BLACK, WHITE, draw_picture
+from m3c_md.report.page import Section, figure
 
 # Cells along each axis: those that the map itself has where it shows the state of most frames.
 CELLS = 60
+# Of the names within the picture.
+PREFIX = "map-"
 CAPTION = (
     "States in colours, pale near a border; free energy of the frames in greys. Point at the map to read state, margin "
     "(the lead of its score over the second, small at a border) and population."
 )
 
 
-def hover_map(models: Any, trajs: Sequence[Any], columns: Sequence[str] | None, prefix: str) -> str | None:
-    """HTML of the map of a model, or of a dict of them; None if there are no two coordinates to draw it over."""
+def map_sections(models: Any, trajs: Sequence[Any], columns: Sequence[str] | None) -> list[Section]:
+    """Map of the states of a model, or of a dict of them, if there are two coordinates to draw it over."""
     named: Mapping[str, Any] = models if isinstance(models, Mapping) else {"": models}
-    view = usual_view(next(iter(named.values())), trajs, columns)
+    view = usual_view(models, trajs, columns)
     if view is None:
-        return None
+        return []
 
     def draw() -> Any:
         axes = np.atleast_1d(np.asarray(view.plot(models, trajs), dtype=object)).ravel()
@@ -38,13 +40,13 @@ def hover_map(models: Any, trajs: Sequence[Any], columns: Sequence[str] | None, 
                 lines.set_edgecolor(BLACK)
         return axes
 
-    svg = inline_svg(draw, prefix, "map of the states", 1.2 if len(named) == 1 else 1.0)
+    drawn = draw_picture(draw, PREFIX, "map of the states", 1.2 if len(named) == 1 else 1.0)
     cells, limits = state_cells(named, trajs, view, CELLS)
     scripts = []
     for number, (name, model) in enumerate(named.items()):
         found = cells[name]
         content = {
-            "panel": f"{prefix}panel-{number}",
+            "panel": f"{PREFIX}panel-{number}",
             "n": CELLS,
             "states": found.states.ravel().tolist(),
             "margin": [float(f"{value:.2g}") for value in found.margin.ravel()],
@@ -55,7 +57,7 @@ def hover_map(models: Any, trajs: Sequence[Any], columns: Sequence[str] | None, 
         }
         text = json.dumps(content, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
         scripts.append(f'<script type="application/json" class="cells">{text}</script>')
-    return figure(svg, CAPTION) + "".join(scripts)
+    return [Section("Map", figure(drawn.svg, CAPTION) + "".join(scripts), pictures={view.file: drawn.figure})]
 
 
 def _names(model: Any, drawn_as: Any, method: str) -> list[str]:

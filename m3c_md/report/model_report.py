@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,9 @@ from m3c_md.plots.network import plot_network
 from m3c_md.plots.relevance import plot_relevance
 from m3c_md.plots.search import plot_search
 from m3c_md.plots.timescales import plot_implied_timescales
-from m3c_md.report.figures import BLACK, WHITE, inline_svg
+from m3c_md.report.figures import BLACK, WHITE, draw_picture
 from m3c_md.report.findings import Findings, find, verdict_of_test
-from m3c_md.report.hover_map import hover_map, state_names
+from m3c_md.report.hover_map import map_sections, state_names
 from m3c_md.report.molecules import check_structures, molecule_section
 from m3c_md.report.page import Page, Section, data_table, figure, warnings_section
 from m3c_md.report.provenance import Provenance
@@ -147,12 +147,6 @@ def _where(found: Findings, rates: Kinetics) -> str:
     return f"reversible Markov model at lag time {rates.lagtime * rates.dt:.4g} {rates.unit}{how}{method}"
 
 
-def map_sections(models: Any, trajs: Sequence[Any], columns: Sequence[str] | None) -> list[Section]:
-    """Map of the states, if there are coordinates to draw it over."""
-    body = hover_map(models, trajs, columns, "map-")
-    return [] if body is None else [Section("Map", body)]
-
-
 def structure_sections(model: Any, structures: Sequence[Any]) -> list[Section]:
     """Structures of the states, if there are some."""
     if not structures:
@@ -164,9 +158,16 @@ def timescale_section(found: Findings) -> Section:
     """Implied timescales and where they are level."""
     slow = found.slowest
     lines = [plateau.describe(slow.dt, slow.unit) for plateau in slow.plateaus]
-    svg = inline_svg(lambda: plot_implied_timescales(found.timescales), "its-", "implied timescales")
+    said = paragraphs([f"{line}." for line in lines])
+    return timescale_picture(lambda: plot_implied_timescales(found.timescales), said)
+
+
+def timescale_picture(draw: Callable[[], Any], before: str = "") -> Section:
+    """Section with a picture of implied timescales, and what stands before it."""
+    drawn = draw_picture(draw, "its-", "implied timescales")
     caption = "Bands: 95 %. In the grey area a timescale is shorter than the lag time, and not resolved."
-    return Section("Implied timescales", paragraphs([f"{line}." for line in lines]) + figure(svg, caption))
+    body = before + figure(drawn.svg, caption)
+    return Section("Implied timescales", body, pictures={"implied_timescales.png": drawn.figure})
 
 
 def markov_sections(model: Any, found: Findings) -> list[Section]:
@@ -182,11 +183,11 @@ def markov_sections(model: Any, found: Findings) -> list[Section]:
         )
     body = paragraphs(said)
     if test.estimates.shape[1] <= MOST_PANELS:
-        svg = inline_svg(
+        drawn = draw_picture(
             lambda: plot_chapman_kolmogorov(test, names=model.state_names), "ck-", "Chapman-Kolmogorov test"
         )
         caption = "Probability to be in the second state a lag time after the first: predicted by the model at the "
-        body += figure(svg, f"{caption}shortest lag time (lines) and estimated at each (points), with 95 %.")
+        body += figure(drawn.svg, f"{caption}shortest lag time (lines) and estimated at each (points), with 95 %.")
     return [Section("Chapman-Kolmogorov test", body)]
 
 
@@ -196,9 +197,11 @@ def relevance_sections(model: Any, columns: Sequence[str] | None) -> list[Sectio
         _ = model.relevance
     except (AttributeError, InputError):  # of methods without one, and of states that were merged or split
         return []
-    svg = inline_svg(lambda: plot_relevance(model, columns=columns), "relevance-", "relevance of residues or columns")
+    drawn = draw_picture(
+        lambda: plot_relevance(model, columns=columns), "relevance-", "relevance of residues or columns"
+    )
     caption = "How much the scores of the states change where a frame gets a column of another frame, as shares."
-    return [Section("Relevance", figure(svg, caption))]
+    return [Section("Relevance", figure(drawn.svg, caption), pictures={"relevance.png": drawn.figure})]
 
 
 def kinetics_section(model: Any, found: Findings) -> Section:
@@ -217,9 +220,9 @@ def kinetics_section(model: Any, found: Findings) -> Section:
         shown = f"<details><summary>All {len(table)} passages</summary>{shown}</details>"
     body = paragraphs([f"From the {_where(found, rates)}."]) + shown
     if model.n_states <= MOST_ARROWS and not rates.states["population"].isna().any():
-        svg = inline_svg(lambda: _network(rates, model.state_names), "network-", "network of states")
+        drawn = draw_picture(lambda: _network(rates, model.state_names), "network-", "network of states")
         body += figure(
-            svg, f"Mean first-passage times in {rates.unit}; the area of a circle grows with its population."
+            drawn.svg, f"Mean first-passage times in {rates.unit}; the area of a circle grows with its population."
         )
     return Section("Kinetics", body)
 
@@ -239,12 +242,12 @@ def search_sections(model: Any) -> list[Section]:
     """How the model was found, for those that keep the record."""
     if not hasattr(model, "records"):
         return []
-    svg = inline_svg(lambda: plot_search(model), "search-", "record of the search")
+    drawn = draw_picture(lambda: plot_search(model), "search-", "record of the search")
     caption = (
         "Every candidate that was tried, by the start that it came from; the winner has a ring. "
         "Left: how its objective fell. Right: what it reached at which bandwidth."
     )
-    return [Section("Search", figure(svg, caption))]
+    return [Section("Search", figure(drawn.svg, caption), pictures={"search.png": drawn.figure})]
 
 
 def write_model_report(

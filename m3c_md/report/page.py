@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from html import escape
@@ -31,11 +31,14 @@ class Section:
         HTML; whoever makes it escapes what is not.
     three_d : bool
         Whether it holds molecules, which need 3Dmol.js.
+    pictures : mapping of str to matplotlib Figure
+        What is drawn in it, by the names of files that would hold the same.
     """
 
     title: str
     body: str
     three_d: bool = False
+    pictures: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def anchor(self) -> str:
@@ -65,6 +68,11 @@ class Page:
     numbers: list[tuple[str, str, str]] = field(default_factory=list)
     sections: list[Section] = field(default_factory=list)
     reason: str = ""
+
+    @property
+    def pictures(self) -> dict[str, Any]:
+        """Figures of all sections, by the names of files that would hold the same."""
+        return {name: drawn for section in self.sections for name, drawn in section.pictures.items()}
 
     def html(self) -> str:
         """Text of the file.

@@ -11,17 +11,18 @@ from m3c_md.disk import checked_path
 from m3c_md.exceptions import M3CWarning
 from m3c_md.inputs.dataset import Dataset
 from m3c_md.inputs.settings import check_random_state
-from m3c_md.report.figures import inline_svg
+from m3c_md.report.figures import draw_picture
 from m3c_md.report.findings import Findings, findings_of, level_timescales, markov_test
+from m3c_md.report.hover_map import map_sections
 from m3c_md.report.model_report import (
     kinetics_section,
-    map_sections,
     markov_sections,
     numbers_of_model,
     relevance_sections,
     search_sections,
     states_section,
     structure_sections,
+    timescale_picture,
     timescale_section,
 )
 from m3c_md.report.page import Page, Section, data_table, figure, warnings_section
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 COMPARED = ("setting", "Q", "Q in hindsight", "VAMP-2", "smallest", "entered", "never visited", "seconds")
 # More methods or numbers than this have no number of their own on the first screen.
 MOST_NUMBERS = 4
+SPLITS = "How states split as their number grows; areas and widths grow with populations."
 
 
 def with_spreads(table: pd.DataFrame) -> pd.DataFrame:
@@ -108,7 +110,7 @@ def comparison_page(
         *([] if trajs is None else map_sections(comparison.models, trajs, columns)),
         _named(states_section(model, found), first),
         *structure_sections(model, structures),
-        _timescales_of_methods(comparison),
+        timescale_picture(comparison.plot_timescales),
         *markov_sections(model, found),
         *relevance_sections(model, columns),
         kinetics_section(model, found),
@@ -192,19 +194,14 @@ def table_of_scan(scan: Any) -> str:
 
 def _methods_section(comparison: Any) -> Section:
     parts = comparison.splits["held out"].nunique()
-    svg = inline_svg(comparison.plot_metastability, "q-", "metastability of every method")
+    drawn = draw_picture(comparison.plot_metastability, "q-", "metastability of every method")
     note = (
         f"Q (metastability, at most {comparison.n_states}): mean ± standard deviation over {parts} held-out parts. "
         "Settings are chosen on held-out training data; in hindsight: what the test data themselves would have chosen. "
         "Smallest: population; entered: how often the least entered state was."
     )
-    return Section("Methods", table_of_comparison(comparison) + figure(svg, note))
-
-
-def _timescales_of_methods(comparison: Any) -> Section:
-    svg = inline_svg(comparison.plot_timescales, "its-", "implied timescales of every method")
-    caption = "Bands: 95 %. In the grey area a timescale is shorter than the lag time, and not resolved."
-    return Section("Implied timescales", figure(svg, caption))
+    body = table_of_comparison(comparison) + figure(drawn.svg, note)
+    return Section("Methods", body, pictures={"metastability.png": drawn.figure})
 
 
 def _agreement_section(comparison: Any) -> Section:
@@ -230,14 +227,16 @@ def scan_page(
     number, model = suggested(scan)
     columns = model.columns if columns is None else columns
     table = as_text(scan.table.drop(columns="warnings"))
-    svg = inline_svg(scan.plot, "scan-", "timescales, stability and populations by the number of states")
-    tree = inline_svg(scan.plot_tree, "tree-", "how states split")
+    drawn = draw_picture(scan.plot, "scan-", "timescales, stability and populations by the number of states")
+    tree = draw_picture(scan.plot_tree, "tree-", "how states split")
     stability = "Stability: agreement of the states with those of fits to halves of the data (adjusted Rand index)."
     sections = [
-        Section("Numbers of states", table_of_scan(scan) + figure(svg, stability)),
         Section(
-            "Tree", figure(tree, "How states split as their number grows; areas and widths grow with populations.")
+            "Numbers of states",
+            table_of_scan(scan) + figure(drawn.svg, stability),
+            pictures={"scan.png": drawn.figure},
         ),
+        Section("Tree", figure(tree.svg, SPLITS), pictures={"tree.png": tree.figure}),
     ]
     if trajs is not None:
         sections += _states_of_scan(scan, model, trajs, structures, columns, random_state)

@@ -256,7 +256,7 @@ class TestStops:
         assert cli.main(["demo", "--out", str(tmp_path)]) == 130
         finished = names_in(tmp_path)
         assert {"labels/traj_00.npy", "labels/traj_01.npy", "model.m3c", "table.csv"} <= set(finished)
-        assert "report.txt" not in finished
+        assert "report.html" not in finished
         assert set(finished) < set(names_in(demo.out))
         last = capsys.readouterr().err.splitlines()[-1]
         assert last.startswith("m3c-md: interrupted; finished and complete")

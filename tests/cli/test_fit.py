@@ -7,9 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import matplotlib.image
 import mdtraj as md
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import m3c_md
 from m3c_md import DihedralFeaturizer, load_model, relevance_by_dihedral
@@ -161,10 +163,9 @@ class TestInterrupt:
 
     def test_later_what_was_finished_stays_and_is_named(self, arrays, three_state_model, tmp_path, capsys, monkeypatch):
         monkeypatch.setattr("m3c_md.clustering.m3c.M3C.fit_fetch", lambda *_, **__: three_state_model)
-        monkeypatch.setattr("m3c_md.plots.plot_search", interrupt)
+        monkeypatch.setattr("m3c_md.report.model_report.plot_search", interrupt)
         assert main(["fit", *arrays, "--n-states", "3", "--out", str(tmp_path)]) == 130
-        finished = ["features.json", "implied_timescales.png", "labels/x0.npy", "labels/x1.npy", "model.m3c"]
-        finished += ["relevance.png", "states.png"]
+        finished = ["features.json", "labels/x0.npy", "labels/x1.npy", "model.m3c", "report.txt"]
         assert names_in(tmp_path) == finished
         last = capsys.readouterr().err.splitlines()[-1]
         assert last.startswith("m3c-md: interrupted; finished and complete")
@@ -173,6 +174,25 @@ class TestInterrupt:
 
 def interrupt(*_args, **_options):
     raise KeyboardInterrupt
+
+
+def test_every_picture_is_drawn_once_for_its_file_and_for_the_report(arrays, three_state_model, tmp_path, monkeypatch):
+    drawn = []
+    begin = Figure.__init__
+
+    def counted(self, *args, **options):
+        drawn.append(self)
+        begin(self, *args, **options)
+
+    monkeypatch.setattr("m3c_md.clustering.m3c.M3C.fit_fetch", lambda *_, **__: three_state_model)
+    monkeypatch.setattr(Figure, "__init__", counted)
+    assert main(["fit", *arrays, "--n-states", "3", "--out", str(tmp_path)]) == 0
+    pictures = [name for name in names_in(tmp_path) if name.endswith(".png")]
+    assert pictures == ["implied_timescales.png", "relevance.png", "search.png", "states.png"]
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert len(drawn) == page.count('role="img"') >= len(pictures)
+    # The file has a ground of its own, whereas the page shines through the picture in it.
+    assert (matplotlib.image.imread(tmp_path / "search.png")[0, 0] == 1.0).all()
 
 
 class TestBadInput:
