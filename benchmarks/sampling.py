@@ -152,16 +152,17 @@ def count_entries(folder: Path, model: Any, featurizer: Any, n_free: int) -> dic
     if n_free:
         simulate(dataclasses.replace(usual, n_frames=2500, seed=7000), n_free, folder / "free", progress=tqdm)
     with_bias, without = (rate_ends(*entries(folder / name, model, RARE)) for name in ("biased", "free"))
-    least = min(with_bias["poisson"][0], with_bias["student"][0])
+    least = max(0.0, min(with_bias["poisson"][0], with_bias["student"][0]))
     most = max(without["poisson"][1], without["student"][1])
     times = {"times": with_bias["per_ns"] / without["per_ns"] if without["n"] else None, "times_at_least": least / most}
     return {"kind": "entries", "temperature": TEMPERATURE, "state": RARE, "biased": with_bias, "free": without, **times}
 
 
 def keep(row: dict[str, Any]) -> None:
-    """Put a row in the place of the last one of its kind."""
+    """Put a row in the place of the last one of its kind; the reference comes first, where notebook 7 looks for it."""
     rows = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
     rows = [old for old in rows if old["kind"] != row["kind"]] + [row]
+    rows.sort(key=lambda each: str(each["kind"]), reverse=True)
     RESULTS.write_text("".join(json.dumps(each) + "\n" for each in rows))
     print(json.dumps(row))
 
