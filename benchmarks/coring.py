@@ -3,11 +3,15 @@
     python benchmarks/coring.py                       all systems that are here
     python benchmarks/coring.py --system "Model I"    one of them
     python benchmarks/coring.py --report              tables and benchmarks/figures/coring.png from the results
+    python benchmarks/coring.py --amounts             Model I, by the number of trajectories; a minute or two
 
 PCCA+ (200 micro states) is cored as MPP does it (a stay counts if it lasts so many frames: Nagel, Weber, Lickert and
 Stock, J. Chem. Phys. 150, 094111 (2019)), with the number of frames chosen as M3C chooses its margin. Model I has 20
 data sets of the paper's size, simulated with a small step; its relaxation times are known. Molecules that are not part
 of the project are skipped where they are absent. Rows are appended to benchmarks/results/coring.jsonl.
+
+With --amounts trajectories are drawn in equilibrium from the exact transition matrix of Model I on a grid, so that the
+only errors are those of coring and of too few data; rows go to benchmarks/results/coring_amounts.jsonl.
 """
 
 from __future__ import annotations
@@ -29,12 +33,13 @@ import numpy as np
 from m3c_md import M3C, DihedralFeaturizer, PCCAPlus
 from m3c_md.data import alanine_dipeptide, deca_alanine
 from m3c_md.exceptions import M3CWarning
-from m3c_md.markov.coring import LEAST_TIMESCALE, LONGER, TOLERANCE
+from m3c_md.markov.coring import LEAST_TIMESCALE, LONGER, TOLERANCE, core_trajectories
 from m3c_md.systems import MODEL_I, exact_reference, simulate
 from m3c_md.validation import implied_timescales
 
 HERE = Path(__file__).parent
 RESULTS, FIGURE = HERE / "results" / "coring.jsonl", HERE / "figures" / "coring.png"
+AMOUNTS = HERE / "results" / "coring_amounts.jsonl"
 SHARED = HERE.parents[1] / "shared" / "data"
 N_SEEDS = 20
 DWELLS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50)
@@ -190,11 +195,51 @@ def draw(rows: list[dict[str, Any]]) -> None:
     figure.savefig(FIGURE, dpi=110)
 
 
+def amounts(seed: int, sizes: tuple[int, ...] = (10, 40, 160, 640), n_drawn: int = 640) -> Iterator[dict[str, Any]]:
+    """Timescales of Model I relative to the exact ones, by how many trajectories are given at once."""
+    from scipy.linalg import expm
+
+    reference = exact_reference(MODEL_I, spacing=0.1)
+    exact = reference.relaxation_times(2) / MODEL_I.interval
+    steps = np.cumsum(np.maximum(expm(MODEL_I.interval * reference.generator.toarray()), 0.0), axis=1)
+    rng = np.random.default_rng(seed)
+    cells = np.empty((401, n_drawn), dtype=np.intp)
+    cells[0] = rng.choice(len(steps), size=n_drawn, p=reference.stationary)
+    for t in range(1, len(cells)):
+        chances = rng.random(n_drawn) * steps[cells[t - 1], -1]
+        cells[t] = [np.searchsorted(steps[cell], chance) for cell, chance in zip(cells[t - 1], chances, strict=True)]
+    model = M3C(3, random_state=seed).fit_fetch(simulate(MODEL_I, rng, step=1e-4))
+    depths = np.empty(len(steps), dtype=[("state", np.int32), ("lead", float)])
+    depths["state"], depths["lead"] = model.transform(reference.points), model.margin(reference.points)
+    for size in sizes:
+        found: dict[str, list[Any]] = {"labels": [], "labels later": [], "cored": [], "margin": []}
+        for first in range(0, n_drawn, size):
+            frames = [depths[x] for x in cells[:, first : first + size].T]
+            cored = core_trajectories(frames, 3, None, 1)
+            found["margin"].append(cored.margin)
+            for name, lag, dtrajs in (
+                ("labels", 1, [x["state"] for x in frames]),
+                ("labels later", round(LONGER * exact[0]), [x["state"] for x in frames]),
+                ("cored", 1, cored.dtrajs),
+            ):
+                found[name].append(at_lags(dtrajs, 3, [lag])._its[0] / exact - 1.0)
+        medians = {name: np.round(np.nanmedian(values, axis=0), 4).tolist() for name, values in found.items()}
+        yield {"seed": seed, "n_trajectories": size, "n_sets": n_drawn // size, **medians}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--system", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
     parser.add_argument("--report", action="store_true")
+    parser.add_argument("--amounts", action="store_true")
+    parser.add_argument("--seed", type=int, default=0, help="of --amounts")
     options = parser.parse_args()
+    if options.amounts:
+        for row in amounts(options.seed):
+            with AMOUNTS.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            print(row, flush=True)
+        return
     if not options.report:
         warnings.simplefilter("ignore", M3CWarning)
         for system in options.system:

@@ -2,30 +2,43 @@
 
     python benchmarks/sampling.py FOLDER                # needs OpenMM; about five minutes of an idle core
     python benchmarks/sampling.py FOLDER --ns 20        # longer
+    python benchmarks/sampling.py FOLDER --entries      # how often α_L is entered, with and without bias
 
 OpenMM's own metadynamics fills a bias along φ and ψ, which are known to be the slow coordinates here. The bias is then
 left as it is, and angles are collected: weights undo a bias that no longer changes exactly. States are those of the
 rule that M3C finds in the shipped trajectories (500 K). Errors are over eight blocks. The row goes to
 benchmarks/results/sampling.jsonl; FOLDER keeps the surface and the angles.
+
+With --entries no reference is made. Eight biased trajectories are run as in notebook 7 (0.4 ns fill the bias, 1 ns is
+collected), then trajectories of 5 ns without bias, as many as --free says. Entries into the core of α_L are counted as
+`m3c-md sample` counts them. What is finished is kept in FOLDER: after a stop (or with a smaller --free) the same
+command goes on, and counts whatever is finished.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import chi2
+from scipy.stats import t as student
+from tqdm import tqdm
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from m3c_md import M3C, DihedralFeaturizer
-from m3c_md.data import alanine_dipeptide
-from m3c_md.data.dynamics import TIME_STEP_PS, make_system
+from m3c_md.cli.sample import CORE
+from m3c_md.data import alanine_dipeptide, read_run
+from m3c_md.data.dynamics import DEFAULTS, TIME_STEP_PS, make_system
 from m3c_md.data.free_energies import GAS_CONSTANT, state_weights
 from m3c_md.data.peptides import build_peptide
+from m3c_md.data.sampling import Filling, sample
+from m3c_md.data.simulate import simulate
 
 RESULTS = Path(__file__).parent / "results" / "sampling.jsonl"
 TEMPERATURE = 300.0
@@ -34,6 +47,8 @@ FILL_NS = 3
 PER_HILL, PER_RECORD = 125, 50
 # The surface is filled up to here, kJ/mol: beyond it are no ways between states.
 HIGHEST = 45.0
+# α_L: states are numbered by falling population.
+RARE = 2
 
 
 def angle(four: Any) -> Any:
@@ -104,10 +119,61 @@ def judged(found: Any, model: Any) -> dict[str, Any]:
     return {name: np.round(value, 5).tolist() for name, value in states._asdict().items()}
 
 
-def main(folder: Path, ns: float, seed: int) -> None:
+def entries(folder: Path, model: Any, state: int) -> Any:
+    """Entries into the core of a state in each finished trajectory of a run, and its length in ns."""
+    run = read_run(folder)
+    cored = model.core(list(run.features), margin=CORE).dtrajs
+    counts = [int(np.count_nonzero((x[1:] == state) & (x[:-1] != state))) for x in cored]
+    return np.array(counts), np.array([len(x) for x in cored]) * run.dt / 1000.0
+
+
+def rate_ends(counts: Any, ns: Any) -> dict[str, Any]:
+    """Entries per ns with two 95 % intervals: independent events (Poisson), and Student's t over trajectories."""
+    n, total, rates = int(counts.sum()), float(ns.sum()), counts / ns
+    low = chi2.ppf(0.025, 2 * n) / 2 / total if n else 0.0
+    poisson = (low, chi2.ppf(0.975, 2 * n + 2) / 2 / total)
+    reach = student.ppf(0.975, len(counts) - 1) * rates.std(ddof=1) / len(counts) ** 0.5
+    found = {
+        "n": n,
+        "ns": total,
+        "per_ns": n / total,
+        "poisson": poisson,
+        "student": (n / total - reach, n / total + reach),
+    }
+    return {key: np.round(value, 4).tolist() for key, value in found.items()} | {"each": counts.tolist()}
+
+
+def count_entries(folder: Path, model: Any, featurizer: Any, n_free: int) -> dict[str, Any]:
+    """Run both, and compare the wider end of each rate: the least by which the bias helps."""
+    usual = dataclasses.replace(DEFAULTS["alanine-dipeptide"], temperature=TEMPERATURE)
+    short = dataclasses.replace(usual, n_frames=500, chunk_frames=100, equilibration_frames=20, seed=9000)
+    variable, columns = model.collective_variable(RARE), featurizer.dihedral_columns()
+    sample(short, Filling(fill_frames=200), variable, columns, 8, folder / "biased", progress=tqdm)
+    if n_free:
+        simulate(dataclasses.replace(usual, n_frames=2500, seed=7000), n_free, folder / "free", progress=tqdm)
+    with_bias, without = (rate_ends(*entries(folder / name, model, RARE)) for name in ("biased", "free"))
+    least = max(0.0, min(with_bias["poisson"][0], with_bias["student"][0]))
+    most = max(without["poisson"][1], without["student"][1])
+    times = {"times": with_bias["per_ns"] / without["per_ns"] if without["n"] else None, "times_at_least": least / most}
+    return {"kind": "entries", "temperature": TEMPERATURE, "state": RARE, "biased": with_bias, "free": without, **times}
+
+
+def keep(row: dict[str, Any]) -> None:
+    """Put a row in the place of the last one of its kind; the reference comes first, where notebook 7 looks for it."""
+    rows = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
+    rows = [old for old in rows if old["kind"] != row["kind"]] + [row]
+    rows.sort(key=lambda each: str(each["kind"]), reverse=True)
+    RESULTS.write_text("".join(json.dumps(each) + "\n" for each in rows))
+    print(json.dumps(row))
+
+
+def main(folder: Path, ns: float, seed: int, n_free: int | None) -> None:
     data, featurizer = alanine_dipeptide(), DihedralFeaturizer()
     featurizer.load(data.trajectory_files[0], data.topology_file, stride=1000)
     model = M3C(3, random_state=0).fit_fetch(data.features, featurizer=featurizer)
+    if n_free is not None:
+        keep(count_entries(folder, model, featurizer, n_free))
+        return
     quartets = featurizer.dihedral_columns().quartets
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "surface.npy").exists():
@@ -116,8 +182,7 @@ def main(folder: Path, ns: float, seed: int) -> None:
         np.save(folder / "angles.npy", biased_angles(np.load(folder / "surface.npy"), quartets, ns, seed + 10))
     found = np.load(folder / "angles.npy")
     row = {"kind": "reference", "temperature": TEMPERATURE, "ns": len(found) * PER_RECORD * TIME_STEP_PS / 1000}
-    RESULTS.write_text(json.dumps(row | judged(found, model)) + "\n")
-    print(RESULTS.read_text())
+    keep(row | judged(found, model))
 
 
 if __name__ == "__main__":
@@ -125,5 +190,9 @@ if __name__ == "__main__":
     parser.add_argument("folder", type=Path)
     parser.add_argument("--ns", type=float, default=12.0, help="to collect")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--entries", action="store_true", help="count entries with and without bias instead")
+    parser.add_argument(
+        "--free", type=int, default=12, metavar="N", help="trajectories of 5 ns without bias; 0: as they are"
+    )
     options = parser.parse_args()
-    main(options.folder, options.ns, options.seed)
+    main(options.folder, options.ns, options.seed, options.free if options.entries else None)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from m3c_md.cli.apply import add_transform
 from m3c_md.cli.console import Console, plain_warnings
 from m3c_md.cli.demo import add_demo
+from m3c_md.cli.edit import add_edit
 from m3c_md.cli.export import add_export
 from m3c_md.cli.fit import add_fit
 from m3c_md.cli.kinetics import add_kinetics
@@ -30,6 +31,7 @@ EXAMPLES = """examples:
   m3c-md compare run*.xtc --top protein.pdb --n-states 3 --out comparison
   m3c-md scan run*.xtc --top protein.pdb --states 2-5 --out scan
   m3c-md fit distances*.npy --n-states 4 --out states      (your own features)
+  m3c-md edit states/model.m3c --rename 0=helix 1=coil --out states/named.m3c
   m3c-md export states/model.m3c --top protein.pdb --to plumed --states 0 2 --out plumed.dat
   m3c-md sample states/model.m3c --states 0 2 --temperature 300 --out biased
   m3c-md simulate alanine-dipeptide --out ala2
@@ -94,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
         add_profile,
         add_compare,
         add_scan,
+        add_edit,
         add_export,
         add_sample,
         add_simulate,

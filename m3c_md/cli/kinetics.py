@@ -29,7 +29,7 @@ The features are those of the fit; its features.json has to stand beside MODEL. 
 Choose a lag time at which timescales are level (see the report of m3c-md fit), or --core. With --paths
 also paths.csv, fluxes.csv and committors.csv (transition path theory), paths.png, transitions.csv (frames
 at the border of the two states) and structures/transition_FROM_to_TO.pdb (these frames, superposed).
-States have names if the model was renamed: load_model(...).rename({0: "helix"}).save(...) in Python."""
+Fluxes and their times have 95 % intervals, too. States have names if the model was renamed (m3c-md edit)."""
 
 
 def add_kinetics(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

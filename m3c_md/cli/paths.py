@@ -58,7 +58,7 @@ def write_paths(
     dtrajs = model.core(data.features, margin).dtrajs
     source, target = ends
     known: dict[str, Any] = {"n_states": model.n_states, "names": model.state_names, "dt": dt, "unit": unit}
-    paths = transition_paths(dtrajs, source, target, options.lag, **known)
+    paths = transition_paths(dtrajs, source, target, options.lag, random_state=options.seed, **known)
     folder.table("paths.csv", paths.pathways.drop(columns="states"))
     folder.table("fluxes.csv", paths.fluxes)
     folder.table("committors.csv", paths.states)
@@ -76,5 +76,7 @@ def write_paths(
         f"crossings between the two that are told in transitions.csv: {len(frames)}",
     ]
     numbers = {"mfpt": paths.mfpt, "duration": paths.duration, "total_flux": paths.total_flux}
-    tables = {"paths": paths.pathways, "committors": paths.states.reset_index(), "transitions": places}
-    return lines, {**numbers, **{name: table.to_dict("records") for name, table in tables.items()}}
+    tables = {"paths": paths.pathways, "fluxes": paths.fluxes.reset_index(), "committors": paths.states.reset_index()}
+    tables["transitions"] = places
+    intervals = {f"{name}_interval": list(pair) for name, pair in paths.intervals.items()}
+    return lines, {**numbers, **intervals, **{name: table.to_dict("records") for name, table in tables.items()}}

@@ -6,32 +6,20 @@ of microstates; here they get names and units, and microstates are added up to s
 
 from __future__ import annotations
 
-import warnings as python_warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from deeptime.markov import ReactiveFlux, reactive_flux
+from deeptime.markov import reactive_flux
 from deeptime.markov.tools.flux import pathways as flux_pathways
 
-from m3c_md.arrays import FloatArray, IntArray
+from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import InputError
-from m3c_md.inputs.lengths import check_longest
-from m3c_md.inputs.settings import check_integer, check_positive, check_string
-from m3c_md.inputs.state_names import (
-    default_names,
-    names_or_none,
-    state_number,
-    state_title,
-    with_end_names,
-    with_names,
-)
-from m3c_md.inputs.state_trajectories import as_state_trajectories
-from m3c_md.markov.resampling import FlowSamples
-from m3c_md.markov.reversible import reversible_flows, transition_matrices
-from m3c_md.markov.timescales import disconnected_notes
-from m3c_md.markov.transitions import counts_per_trajectory, number_of_states, short_trajectory_notes
+from m3c_md.inputs.settings import check_positive, check_string
+from m3c_md.inputs.state_names import default_names, names_or_none, state_title, with_end_names, with_names
+from m3c_md.markov.chains import Chain, SampledChain, chain_of_model, chain_of_trajectories, is_posterior
+from m3c_md.markov.kinetics import compact, interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,10 +42,11 @@ class TransitionPaths:
         for states that are not connected with the others.
     fluxes : pandas.DataFrame
         One row per pair of states (from, to) that reactive trajectories pass in this direction on balance: net ``flux``
-        and its ``share`` in the total flux; largest first.
+        with the ends of its 95 % interval as ``flux low`` and ``flux high``, and its ``share`` in the total flux;
+        largest first. An interval that reaches below 0 says that the direction is not sure.
     pathways : pandas.DataFrame
-        Paths that the flux is made of, the strongest first: ``path`` in words, ``states`` along it, ``flux``,
-        ``share``.
+        Paths that the flux is made of, the strongest first: ``path`` in words, ``states`` along it, ``flux`` with its
+        interval, ``share``.
     source, target : tuple of int
     total_flux : float
         Transitions from source to target per time, by a system at equilibrium.
@@ -69,6 +58,11 @@ class TransitionPaths:
         Lag time in frames, time between frames and its unit.
     names : list of str or None
         What the states are called, if not by their numbers.
+    confidence : str or None
+        What intervals are from: "bootstrap", "bayesian" or None, which has none.
+    intervals : dict of str to (float, float)
+        Ends of the 95 % intervals of ``total_flux``, ``mfpt`` and ``duration``; empty where there are none, NaN where
+        too many samples have no way from the source to the target.
     """
 
     states: pd.DataFrame
@@ -83,6 +77,8 @@ class TransitionPaths:
     dt: float = 1.0
     unit: str = "frame"
     names: list[str] | None = None
+    confidence: str | None = None
+    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def rate(self) -> float:
@@ -93,13 +89,22 @@ class TransitionPaths:
         """Return what some states are called."""
         return " or ".join(state_title(self.names, state) for state in states)
 
+    def described(self, quantity: str, digits: int = 3) -> str:
+        """Return ``total_flux``, ``mfpt`` or ``duration`` as text, with the interval if there is one."""
+        value = f"{getattr(self, quantity):.{digits}g}"
+        if quantity not in self.intervals:
+            return value
+        low, high = self.intervals[quantity]
+        return f"{value} ({low:.3g} to {high:.3g})"
+
     def __repr__(self) -> str:
         head = f"<{type(self).__name__}: {self.title(self.source)} to {self.title(self.target)}"
+        sure = "" if self.confidence is None else f", 95 % {self.confidence}"
         lines = [
-            f"{head}, lag time {self.lagtime * self.dt:.4g} {self.unit}>",
-            f"mean first-passage time {self.mfpt:.4g} {self.unit}, time on the way {self.duration:.3g} {self.unit}, "
-            f"{self.total_flux:.3g} transitions per {self.unit}",
-            self.pathways.drop(columns="states").to_string(float_format=lambda x: f"{x:.3g}"),
+            f"{head}, lag time {self.lagtime * self.dt:.4g} {self.unit}{sure}>",
+            f"mean first-passage time {self.described('mfpt', 4)} {self.unit}, time on the way "
+            f"{self.described('duration')} {self.unit}, {self.described('total_flux')} transitions per {self.unit}",
+            compact(self.pathways.drop(columns="states")).to_string(),
             self.states.to_string(float_format=lambda x: f"{x:.3g}"),
         ]
         return "\n".join(lines)
@@ -116,6 +121,9 @@ def transition_paths(
     names: Sequence[str] | None = None,
     dt: float = 1.0,
     unit: str = "frame",
+    confidence: str | None = "auto",
+    n_samples: int = 200,
+    random_state: Any = None,
 ) -> TransitionPaths:
     """Paths from some states to others, with their fluxes, committors and times, by transition path theory.
 
@@ -124,8 +132,9 @@ def transition_paths(
 
     Parameters
     ----------
-    dtrajs : array (n_frames,), list of such arrays, or deeptime MarkovStateModel
+    dtrajs : array (n_frames,), list of such arrays, or deeptime MarkovStateModel or BayesianMSMPosterior
         State of each frame, of which the reversible macro-MSM is made; or a Markov model, of states or of microstates.
+        A Markov model alone says nothing about errors; of a Bayesian one the samples give the intervals.
     source, target : int, str, or list of them
         States where paths begin and end, by number or name.
     lagtime : int
@@ -139,6 +148,8 @@ def transition_paths(
         What the states are called, e.g. ``model.state_names``.
     dt, unit : float, str
         Time between frames and its unit.
+    confidence, n_samples, random_state
+        Of the 95 % intervals, for state trajectories; as for `kinetics`.
 
     Returns
     -------
@@ -153,155 +164,174 @@ def transition_paths(
     (['left → bridge → right'], 15)
     """
     time_step, time_unit = check_positive("dt", dt), check_string("unit", unit)
-    if hasattr(dtrajs, "transition_matrix"):
-        chain = _chain_of_model(dtrajs, assignments, n_states)
+    if hasattr(dtrajs, "transition_matrix") or is_posterior(dtrajs):
+        sampled = chain_of_model(dtrajs, assignments, n_states)
     elif assignments is None:
-        chain = _chain_of_trajectories(dtrajs, lagtime, n_states)
+        sampled = chain_of_trajectories(dtrajs, lagtime, n_states, confidence, n_samples, random_state)
     else:
         raise InputError("assignments are states of the microstates of a Markov model; give that, not trajectories")
+    chain = sampled.chain
     called = names_or_none(names, chain.n_states)
     begin, end = (chain.ends(what, given, called) for what, given in (("source", source), ("target", target)))
     if set(begin) & set(end):
         raise InputError(f"source={source!r:.40} and target={target!r:.40} share a state; name different ones")
-    cells = [np.flatnonzero(np.isin(chain.states, some)) for some in (begin, end)]
-    found = reactive_flux(chain.matrix, *cells, stationary_distribution=chain.stationary)
-    return _in_units(found, chain, begin, end, time_step, time_unit, called)
+    return _in_units(sampled, begin, end, time_step, time_unit, called)
 
 
-@dataclass(frozen=True)
-class _Chain:
-    """Markov chain on connected cells, which are states or microstates.
+class _Flow(NamedTuple):
+    """What reactive flux through a chain amounts to, in units of time.
 
-    Attributes
-    ----------
-    matrix, stationary : (n_cells, n_cells) and (n_cells,) arrays
-    states : (n_cells,) array
-        State of every cell.
-    n_states, lagtime : int
+    ``net`` (n_states, n_states) has the balance of each pair of states, negative in the direction against the flow.
     """
 
-    matrix: FloatArray
-    stationary: FloatArray
-    states: IntArray
-    n_states: int
-    lagtime: int
-
-    def ends(self, what: str, given: Any, names: Sequence[str] | None) -> tuple[int, ...]:
-        """States where paths begin or end, checked."""
-        several = [given] if isinstance(given, str) or not hasattr(given, "__iter__") else list(given)
-        called = default_names(self.n_states) if names is None else names
-        numbers = tuple(dict.fromkeys(state_number(called, state, what) for state in several))
-        if not numbers:
-            raise InputError(f"{what}={given!r:.40} names no state; give one, by number or name")
-        for state in numbers:
-            if state not in self.states:
-                raise InputError(
-                    f"{what}={given!r:.40}: {state_title(names, state)} is not connected with the others at this lag "
-                    "time; use a shorter one, or more data"
-                )
-        return numbers
+    net: FloatArray
+    committor: FloatArray
+    total_flux: float
+    mfpt: float
+    duration: float
 
 
-def _chain_of_trajectories(dtrajs: Any, lagtime: int, n_states: int | None) -> _Chain:
-    """Chain of the states of trajectories that are connected."""
-    trajectories = as_state_trajectories(dtrajs, n_states)
-    n, lag = number_of_states(trajectories, n_states), check_integer("lagtime", lagtime, 1)
-    check_longest([len(x) for x in trajectories], lag)
-    flows = reversible_flows(counts_per_trajectory(trajectories, lag, n).sum(axis=0)[None])
-    notes = short_trajectory_notes(trajectories, [lag]) + disconnected_notes([lag], [FlowSamples(flows[0], None)])
-    for message, category in notes:
-        python_warnings.warn(message, category, stacklevel=3)
-    connected = np.flatnonzero(~np.isnan(np.diagonal(flows[0])))
-    block = np.ix_(connected, connected)
-    return _Chain(transition_matrices(flows)[0][block], flows[0][block].sum(axis=1), connected, n, lag)
-
-
-def _chain_of_model(msm: Any, assignments: Any, n_states: int | None) -> _Chain:
-    """Chain of a deeptime model, of states that keep their numbers or of microstates that have some."""
-    matrix = np.asarray(
-        msm.transition_matrix.toarray() if hasattr(msm.transition_matrix, "toarray") else msm.transition_matrix
+def _flow_of(chain: Chain, source: tuple[int, ...], target: tuple[int, ...], step: float) -> _Flow | None:
+    """Flow through cells added up to states; None where the chain lacks an end."""
+    if not all(np.isin(state, chain.states) for state in (*source, *target)):
+        return None
+    cells = [np.flatnonzero(np.isin(chain.states, some)) for some in (source, target)]
+    found = reactive_flux(chain.matrix, *cells, stationary_distribution=chain.stationary)
+    of_cells = np.eye(chain.n_states)[chain.states]
+    net = of_cells.T @ np.asarray(found.net_flux) @ of_cells / step
+    with np.errstate(invalid="ignore"):
+        committor = of_cells.T @ (chain.stationary * found.forward_committor) / (of_cells.T @ chain.stationary)
+    # Steps from the source to the target: one more than visits of cells between them.
+    between = np.setdiff1d(np.arange(len(chain.states)), np.concatenate(cells))
+    on_the_way = (chain.stationary * found.forward_committor * found.backward_committor)[between].sum()
+    return _Flow(
+        net - net.T,
+        committor,
+        float(found.total_flux) / step,
+        float(found.mfpt) * step,
+        float(on_the_way / found.total_flux + 1.0) * step,
     )
-    n_cells = len(matrix)
-    if assignments is None:
-        counts = msm.count_model if getattr(msm, "has_count_model", False) else None
-        states = np.arange(n_cells) if counts is None else np.asarray(counts.state_symbols, dtype=np.intp)
-    else:
-        states = np.asarray(assignments)
-        if states.shape != (n_cells,) or states.dtype.kind not in "iu" or states.min() < 0:
-            raise InputError(
-                f"assignments has shape {states.shape} and dtype {states.dtype}; give the state of each of the "
-                f"{n_cells} microstates of the model, numbered from 0"
-            )
-    n = int(states.max()) + 1
-    if n_states is not None:
-        n = max(n, check_integer("n_states", n_states, n))
-    return _Chain(matrix, np.asarray(msm.stationary_distribution), states.astype(np.intp), n, int(msm.lagtime or 1))
 
 
 def _in_units(
-    found: ReactiveFlux,
-    chain: _Chain,
+    sampled: SampledChain,
     source: tuple[int, ...],
     target: tuple[int, ...],
     dt: float,
     unit: str,
     names: list[str] | None,
 ) -> TransitionPaths:
-    """Fluxes of cells added up to states, in units of time."""
+    """Tables of the flow, in units of time."""
     import pandas as pd
 
+    chain = sampled.chain
     step = chain.lagtime * dt
-    of_cells = np.eye(chain.n_states)[chain.states]
-    net = of_cells.T @ np.asarray(found.net_flux) @ of_cells / step
-    np.fill_diagonal(net, 0.0)
-    net = np.maximum(net - net.T, 0.0)
-    population = of_cells.T @ chain.stationary
-    with np.errstate(invalid="ignore"):
-        committor = of_cells.T @ (chain.stationary * found.forward_committor) / population
-    states = pd.DataFrame(
-        {"population": population, "committor": committor}, index=pd.RangeIndex(len(net), name="state")
-    )
-    states.loc[population == 0.0, "population"] = np.nan
-    total = float(found.total_flux) / step
-    # Steps from the source to the target: one more than visits of cells between them.
-    between = np.setdiff1d(np.arange(len(chain.states)), [*found.source_states, *found.target_states])
-    on_the_way = (chain.stationary * found.forward_committor * found.backward_committor)[between].sum()
+    flow = _flow_of(chain, source, target, step)
+    assert flow is not None  # both ends were looked for in the chain
+    population = np.bincount(chain.states, weights=chain.stationary, minlength=chain.n_states)
+    population[population == 0.0] = np.nan
+    states = pd.DataFrame({"population": population, "committor": flow.committor})
+    states.index.name = "state"
+    fluxes, pathways = _flux_table(flow), _path_table(flow, source, target, names)
+    intervals = {}
+    if sampled.samples is not None:
+        flows = [_flow_of(sample, source, target, step) for sample in sampled.samples]
+        for name in ("total_flux", "mfpt", "duration"):
+            values = np.array([[np.nan if one is None else getattr(one, name)] for one in flows])
+            low, high = _ends(np.array([getattr(flow, name)]), values, sampled.n_parts)
+            intervals[name] = (float(low[0]), float(high[0]))
+        fluxes, pathways = _with_intervals(fluxes, pathways, flows, sampled.n_parts)
     return TransitionPaths(
         with_names(states, names),
-        _flux_table(net, total, names),
-        _path_table(net, total, source, target, names),
+        with_end_names(fluxes, names),
+        pathways,
         source,
         target,
-        total,
-        float(found.mfpt) * step,
-        float(on_the_way / found.total_flux + 1.0) * step,
+        flow.total_flux,
+        flow.mfpt,
+        flow.duration,
         chain.lagtime,
         dt,
         unit,
         names,
+        sampled.confidence,
+        intervals,
     )
 
 
-def _flux_table(net: FloatArray, total: float, names: list[str] | None) -> pd.DataFrame:
+def _ends(estimate: FloatArray, samples: FloatArray, n_parts: float | None) -> tuple[FloatArray, FloatArray]:
+    """Ends of 95 % intervals: errors are symmetric in the logarithm, unless some samples are not even positive."""
+    with np.errstate(invalid="ignore"):
+        positive = ~(samples <= 0.0).any(axis=0)
+    on_logs, plain = (interval(estimate, samples, scale, n_parts) for scale in ("log", "plain"))
+    low, high = (np.where(positive, *both) for both in zip(on_logs, plain, strict=True))
+    return low, high
+
+
+def _with_intervals(
+    fluxes: pd.DataFrame,
+    pathways: pd.DataFrame,
+    flows: list[_Flow | None],
+    n_parts: float | None,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Tables with intervals beside the fluxes."""
+    pairs = np.array(fluxes.index.tolist())
+    along = pathways["states"].tolist()
+    of_pairs, of_paths = np.full((len(flows), len(pairs)), np.nan), np.full((len(flows), len(along)), np.nan)
+    for number, flow in enumerate(flows):
+        if flow is not None:
+            of_pairs[number] = flow.net[pairs[:, 0], pairs[:, 1]]
+            of_paths[number] = _flux_along(along, flow.net)
+    for table, samples, least in ((fluxes, of_pairs, -np.inf), (pathways, of_paths, 0.0)):
+        low, high = _ends(table["flux"].to_numpy(), samples, n_parts)
+        place = int(table.columns.get_indexer(["flux"])[0]) + 1
+        table.insert(place, "flux low", np.maximum(low, least))
+        table.insert(place + 1, "flux high", high)
+    return fluxes, pathways
+
+
+def _flux_along(along: list[tuple[int, ...]], net: FloatArray) -> list[float]:
+    """Flux of each of some paths: the least on its way, once what goes along those before it is taken away.
+
+    This is how `_paths` divides the flux, but for the order of the paths. It stays that of the estimate here, so that a
+    sample in which two paths change places is told from one in which a path has no flux.
+    """
+    left = np.maximum(net, 0.0)
+    fluxes = []
+    for path in along:
+        steps = (np.array(path[:-1]), np.array(path[1:]))
+        fluxes.append(float(left[steps].min()))
+        left[steps] -= fluxes[-1]
+    return fluxes
+
+
+def _flux_table(flow: _Flow) -> pd.DataFrame:
     """Net fluxes between states, largest first; what is rounding is left out."""
     import pandas as pd
 
-    pairs = np.argwhere(net > 1e-10 * total)
-    pairs = pairs[np.argsort(-net[pairs[:, 0], pairs[:, 1]], kind="stable")]
-    flux = net[pairs[:, 0], pairs[:, 1]]
+    pairs = np.argwhere(flow.net > 1e-10 * flow.total_flux)
+    pairs = pairs[np.argsort(-flow.net[pairs[:, 0], pairs[:, 1]], kind="stable")]
+    flux = flow.net[pairs[:, 0], pairs[:, 1]]
     index = pd.MultiIndex.from_arrays(pairs.T, names=["from", "to"])
-    return with_end_names(pd.DataFrame({"flux": flux, "share": flux / total}, index=index), names)
+    return pd.DataFrame({"flux": flux, "share": flux / flow.total_flux}, index=index)
 
 
-def _path_table(
-    net: FloatArray, total: float, source: tuple[int, ...], target: tuple[int, ...], names: list[str] | None
-) -> pd.DataFrame:
-    """Paths that the flux between states is made of, the strongest first."""
-    import pandas as pd
+def _paths(
+    net: FloatArray, source: tuple[int, ...], target: tuple[int, ...]
+) -> tuple[list[tuple[int, ...]], list[float]]:
+    """Paths that the flux between states is made of, the strongest first, and the flux of each."""
     from scipy.sparse import csr_matrix
 
-    paths, flux = flux_pathways(csr_matrix(net), list(source), list(target), fraction=TOLD_SHARE, maxiter=MOST_PATHS)
-    called = default_names(len(net)) if names is None else names
-    along = [tuple(int(state) for state in path) for path in paths]
+    forward = csr_matrix(np.maximum(net, 0.0))
+    paths, flux = flux_pathways(forward, list(source), list(target), fraction=TOLD_SHARE, maxiter=MOST_PATHS)
+    return [tuple(int(state) for state in path) for path in paths], [float(x) for x in flux]
+
+
+def _path_table(flow: _Flow, source: tuple[int, ...], target: tuple[int, ...], names: list[str] | None) -> pd.DataFrame:
+    """Paths in words, with their fluxes and shares."""
+    import pandas as pd
+
+    along, flux = _paths(flow.net, source, target)
+    called = default_names(len(flow.net)) if names is None else names
     table = {"path": [" → ".join(called[state] for state in path) for path in along], "states": along}
-    return pd.DataFrame({**table, "flux": flux, "share": np.asarray(flux) / total})
+    return pd.DataFrame({**table, "flux": flux, "share": np.array(flux) / flow.total_flux})

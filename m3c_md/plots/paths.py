@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from m3c_md.plots.network import (
     label_place,
 )
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 # Arrows with a smaller share of the flux than this are left out.
 LEAST_SHARE = 0.01
 # Lengths on the page, in units of which the whole way from source to target is so many.
@@ -33,9 +36,9 @@ BENDS = (0.0, 0.2, -0.2, 0.35, -0.35, 0.5, -0.5, 0.7, -0.7)
 def plot_paths(paths: TransitionPaths, *, ax: Any = None) -> Any:
     """Draw the flux from the source to the target: states from left to right by their committor, fluxes as arrows.
 
-    The width of an arrow grows with its share of the flux, which stands on it beside the flux in transitions per time;
-    shares below 1 % are left out. The area of a circle is proportional to the population (with a smallest size that
-    holds the name). The states of the strongest path stand in one line.
+    The width of an arrow grows with its share of the flux, which stands on it beside the flux in transitions per time
+    and its 95 % interval; shares below 1 % are left out. The area of a circle is proportional to the population (with
+    a smallest size that holds the name). The states of the strongest path stand in one line.
 
     Parameters
     ----------
@@ -71,7 +74,7 @@ def plot_paths(paths: TransitionPaths, *, ax: Any = None) -> Any:
     names = [str(state) if paths.names is None else paths.names[state] for state in drawn]
     circles = draw_states(axis, centres, radii, [f"{part:.0%}" for part in share], drawn, names)
     power = common_power(fluxes["flux"].to_numpy())
-    words = [f"{one.share:.0%}\n{format_time(one.flux / 10.0**power)}" for one in fluxes.itertuples()]
+    words = _words(fluxes, power)
     pairs = [(drawn.index(i), drawn.index(j)) for i, j in fluxes.index]
     _draw_fluxes(axis, centres, radii, circles, pairs, fluxes["share"].to_numpy(), words)
     _describe(axis, paths, power)
@@ -106,6 +109,18 @@ def _line(paths: TransitionPaths, drawn: list[int]) -> list[int]:
     """Places among those drawn of the states of the strongest path."""
     strongest = paths.pathways["states"].iloc[0]
     return [drawn.index(state) for state in strongest if state in drawn]
+
+
+def _words(fluxes: pd.DataFrame, power: int) -> list[str]:
+    """What stands on each arrow: share, flux in units of a power of ten, and its interval if that is known."""
+    words = [f"{one.share:.0%}\n{format_time(one.flux / 10.0**power)}" for one in fluxes.itertuples()]
+    if "flux low" not in fluxes:
+        return words
+    ends = (fluxes[["flux low", "flux high"]].to_numpy() / 10.0**power).tolist()
+    return [
+        f"{text}\n({low:.2g} to {high:.2g})" if np.isfinite([low, high]).all() else text
+        for text, (low, high) in zip(words, ends, strict=True)
+    ]
 
 
 def _draw_fluxes(
@@ -162,8 +177,9 @@ def _describe(axis: Any, paths: TransitionPaths, power: int) -> None:
     axis.set_xlabel(f"probability to reach {target} before {source}")
     axis.spines[["left", "right", "top"]].set_visible(False)
     per = f"1/{paths.unit}" if power == 0 else f"$10^{{{power}}}$/{paths.unit}"
+    sure = "" if paths.confidence is None else " (95 %)"
     axis.set_title(
         f"{source} → {target}: mean first-passage time {format_time(paths.mfpt)} {paths.unit}, "
-        f"{format_time(paths.duration)} {paths.unit} on the way\narrows: share of the flux, and flux in {per}",
+        f"{format_time(paths.duration)} {paths.unit} on the way\narrows: share of the flux, and flux in {per}{sure}",
         fontsize="medium",
     )

@@ -58,6 +58,7 @@ class TestPaths:
         numbers = (0, 1) if np.bincount(np.concatenate(labels))[0] * 2 >= len(np.concatenate(labels)) else (1, 0)
         planted = transition_paths(labels, *numbers, dt=5.0)
         assert table["flux"][0] == pytest.approx(planted.total_flux, rel=0.02)
+        assert table["flux low"][0] < planted.total_flux < table["flux high"][0]
         assert pd.read_csv(out / "committors.csv")["name"].tolist() == model.state_names
         assert pd.read_csv(out / "fluxes.csv")[["from name", "to name"]].to_numpy().tolist() == [["curled up", "long"]]
         report = (out / "report.txt").read_text()
@@ -97,6 +98,9 @@ class TestPaths:
         found = json.loads(capsys.readouterr().out)["paths"]
         assert found["paths"][0]["path"] == "1 → 0"
         assert found["mfpt"] > found["duration"] == 1.0
+        low, high = found["total_flux_interval"]
+        assert low < found["total_flux"] < high
+        assert found["fluxes"][0]["flux low"] == pytest.approx(low)
         assert not (tmp_path / "out" / "structures").exists()
 
     @pytest.mark.parametrize(("ends", "message"), [(["long", "wide"], "no such state"), (["1", "long"], "twice")])

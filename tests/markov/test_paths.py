@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from deeptime.markov import TransitionCountEstimator
-from deeptime.markov.msm import MarkovStateModel, MaximumLikelihoodMSM
+from deeptime.markov.msm import BayesianMSM, MarkovStateModel, MaximumLikelihoodMSM
 
 from m3c_md import kinetics, transition_paths
 from m3c_md.exceptions import DisconnectedWarning, InputError
@@ -107,6 +107,86 @@ class TestTrajectories:
         counts = TransitionCountEstimator(1, "sliding").fit_fetch(shifted).submodel_largest()
         paths = transition_paths(MaximumLikelihoodMSM().fit_fetch(counts), 0, 5)
         assert set(paths.pathways["states"]) == {(0, 2, 5), (0, 3, 5)}
+
+
+def walks(n: int, n_frames: int, seed: int) -> list[np.ndarray]:
+    """Walks on the fork that begin in equilibrium."""
+    rng, cumulated = np.random.default_rng(seed), np.cumsum(FORK, axis=1)
+    states = np.empty((n_frames, n), dtype=np.intp)
+    states[0] = rng.integers(4, size=n)  # all states are equally likely
+    for t in range(1, n_frames):
+        states[t] = (rng.random(n)[:, None] > cumulated[states[t - 1]]).sum(axis=1)
+    return list(states.T)
+
+
+class TestIntervals:
+    @pytest.mark.parametrize(("n", "n_frames", "confidence"), [(20, 200, "bootstrap"), (2, 2000, "bayesian")])
+    def test_they_hold_the_truth_in_most_data_sets(self, n: int, n_frames: int, confidence: str) -> None:
+        exact = transition_paths(MarkovStateModel(FORK), 0, 3)
+        assert exact.confidence is None
+        assert exact.intervals == {}
+        held = []
+        for seed in range(30):
+            found = transition_paths(walks(n, n_frames, 500 + seed), 0, 3, n_samples=50, random_state=seed)
+            assert found.confidence == confidence
+            values = [(*found.intervals[name], getattr(exact, name)) for name in ("total_flux", "mfpt", "duration")]
+            ends = ["flux low", "flux high"]
+            values += [(*found.fluxes.loc[pair, ends], flux) for pair, flux in exact.fluxes["flux"].items()]
+            by_states = found.pathways.set_index("states")[ends]
+            truth = zip(exact.pathways["states"], exact.pathways["flux"], strict=True)
+            values += [(*by_states.loc[[path]].iloc[0], flux) for path, flux in truth]
+            held.append([low <= value <= high for low, high, value in values])
+        # 95 % of 30 is 28.5; fewer than 24 would be seen once in 600 times, for one of nine quantities.
+        assert np.mean(held) > 0.88
+        assert np.sum(held, axis=0).min() >= 24
+
+    def test_they_shrink_with_the_root_of_the_data(self) -> None:
+        widths = []
+        for n_frames in (200, 3200):
+            found = transition_paths(walks(20, n_frames, 3), 0, 3, random_state=0)
+            widths.append([np.log(high / low) for low, high in found.intervals.values()])
+        # Sixteen times the data: four times as narrow, give or take the luck of two draws.
+        assert (np.abs(np.log2(np.divide(*widths)) - 2.0) < 1.0).all()
+
+    def test_same_seed_same_interval(self) -> None:
+        data = walks(20, 100, 0)
+        first, again, other = (transition_paths(data, 0, 3, n_samples=20, random_state=s) for s in (1, 1, 2))
+        assert first.intervals == again.intervals != other.intervals
+        assert first.total_flux == other.total_flux
+        assert transition_paths(data, 0, 3, confidence=None).intervals == {}
+
+    def test_a_flux_whose_direction_is_not_known_may_go_back(self) -> None:
+        # Both ways of the fork are alike, and a rung between them carries nothing on balance.
+        rung = np.array([[0.8, 0.1, 0.1, 0.0], [0.1, 0.7, 0.1, 0.1], [0.1, 0.1, 0.7, 0.1], [0.0, 0.1, 0.1, 0.8]])
+        found = transition_paths(walk(rung, 2000), 0, 3, random_state=0)
+        (across,) = [pair for pair in found.fluxes.index if set(pair) == {1, 2}]
+        assert found.fluxes.loc[across, "flux low"] < 0.0 < found.fluxes.loc[across, "flux high"]
+        assert (found.pathways["flux low"] >= 0.0).all()
+
+    def test_nothing_is_said_where_few_samples_have_both_ends(self) -> None:
+        # One of twelve trajectories is all that knows the target: a third of the resampled data lack it.
+        data = [np.tile([0, 0, 1], 20) for _ in range(11)] + [np.tile([0, 1, 2, 1], 20)]
+        found = transition_paths(data, 0, 2, random_state=0)
+        assert found.total_flux > 0.0
+        assert np.isnan(found.intervals["total_flux"]).all()
+        assert found.fluxes["flux low"].isna().all()
+
+    def test_a_bayesian_model_brings_its_samples(self) -> None:
+        states = walk(FORK, 4000)
+        counts = TransitionCountEstimator(1, "effective").fit_fetch(np.array([0, 2, 3, 5])[states]).submodel_largest()
+        posterior = BayesianMSM(n_samples=50).fit_fetch(counts)
+        found = transition_paths(posterior, 0, 5)
+        assert set(found.pathways["states"]) == {(0, 2, 5), (0, 3, 5)}
+        fluxes = [msm.reactive_flux([0], [3]).total_flux for msm in posterior.samples]
+        np.testing.assert_allclose(found.intervals["total_flux"], np.quantile(fluxes, [0.025, 0.975]), rtol=1e-3)
+
+    def test_the_text_has_them(self) -> None:
+        found = transition_paths(walks(20, 200, 0), 0, 3, random_state=0)
+        low, high = found.intervals["mfpt"]
+        assert f"({low:.3g} to {high:.3g}) frame" in repr(found)
+        assert "95 % bootstrap" in repr(found)
+        low, high = found.pathways.loc[0, ["flux low", "flux high"]]
+        assert f"({low:.3g} to {high:.3g})" in repr(found)
 
 
 class TestMicrostates:

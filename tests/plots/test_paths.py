@@ -49,6 +49,15 @@ def test_arrows_have_shares_and_fluxes_in_units(axes: Any) -> None:
     assert "flux in 1/ns" in axes.get_title()
 
 
+def test_arrows_have_the_intervals_of_fluxes_that_are_known() -> None:
+    chain = np.random.default_rng(0).random(2000)
+    paths = transition_paths((chain < 0.3).astype(int), 0, 1, random_state=0)
+    low, high = paths.intervals["total_flux"]
+    texts = [text.get_text() for text in plot_paths(paths).texts]
+    assert any(text.endswith(f"\n({low:.2g} to {high:.2g})") for text in texts), texts
+    assert "(95 %)" in plot_paths(paths).get_title()
+
+
 def test_states_without_flux_are_left_out() -> None:
     # A dead end hangs on the middle of a line.
     matrix = np.diag([0.1, 0.1], 1)
