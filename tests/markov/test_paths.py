@@ -136,7 +136,7 @@ class TestIntervals:
             truth = zip(exact.pathways["states"], exact.pathways["flux"], strict=True)
             values += [(*by_states.loc[[path]].iloc[0], flux) for path, flux in truth]
             held.append([low <= value <= high for low, high, value in values])
-        # 95 % of 30 is 28.5; fewer than 24 would be seen once in 600 times, for one of nine quantities.
+        # 95 % of 30 is 28.5; fewer than 24 are seen less than once in 1,000 times for a quantity (binomial).
         assert np.mean(held) > 0.88
         assert np.sum(held, axis=0).min() >= 24
 
