@@ -55,10 +55,10 @@ from m3c_md.search.journal import fingerprint
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.metrics import with_competing_metrics
 from m3c_md.search.problem import (
-    FEW_COLUMNS,
     ColumnScale,
     SearchProblem,
     default_bandwidths,
+    default_n_features,
     prepare_problem,
 )
 from m3c_md.search.rungs import SEARCHED, STREAMED
@@ -66,13 +66,6 @@ from m3c_md.search.scores import Selection
 from m3c_md.search.selection import Candidate
 from m3c_md.search.steps import SearchOptions
 
-# Random features by default, for few columns and for more: the kernel of many needs more of them.
-N_FEATURES = (100, 200)
-# Up to so many windows the smaller number serves many columns, too: there are fewer windows to tell features apart by
-# (68 systems of the soak of up to 4,000 frames: at least as accurate, at three quarters of the cost).
-FEW_WINDOWS = 4_000
-# A kernel needs no more features than there are windows, but a few.
-FEWEST_FEATURES = 20
 # More random features than this approximate the kernel no better, and the solver's matrices would fill the memory.
 MOST_FEATURES = 20_000
 # The paper's start, for which all candidates see all windows.
@@ -363,9 +356,7 @@ class MarginEstimator(StateEstimator):
         """Number of random features: the user's, or one that fits the data."""
         if isinstance(self.n_features, str):
             check_choice("n_features", self.n_features, ("auto",))
-            many = n_columns > FEW_COLUMNS and FEW_WINDOWS < n_windows <= STREAMED
-            wanted = N_FEATURES[1] if many else N_FEATURES[0]
-            return min(wanted, max(n_windows, FEWEST_FEATURES))
+            return default_n_features(n_columns, n_windows)
         return check_integer("n_features", self.n_features, 1, MOST_FEATURES)
 
     def _bandwidths(self) -> list[float]:

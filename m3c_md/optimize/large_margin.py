@@ -199,17 +199,19 @@ def minimise_smoothed(
     rule = start
     scores = frame_scores(blocks, rule)
     sums = tilted(pass_sums(blocks, labels, rule, smoothing, scores), tilt)
-    first = np.inf
+    first, n_short = np.inf, 0
     for _ in range(max_passes):
         norm = float(np.linalg.norm(sums.gradient + regularization * rule.weights) ** 2 + (sums.bias_gradient**2).sum())
         first = min(first, norm) if np.isinf(first) else first
         if norm <= tolerance**2 * first:
             break
-        direction, slope = _newton_direction(blocks, rule, sums, smoothing, regularization, bias)
+        thorough = n_short >= SHORT_STEPS
+        direction, slope = _newton_direction(blocks, rule, sums, smoothing, regularization, bias, thorough=thorough)
         change = frame_scores(blocks, direction)
         offset = float((tilt.weights * direction.weights).sum() + tilt.bias @ direction.bias)
         risk = RiskAlongLine(blocks, labels, scores, change, smoothing)
         length = _line_search(risk, rule, direction, slope, regularization, offset)
+        n_short = n_short + 1 if length < SHORT_STEP or thorough else 0
         if length == 0.0:
             break
         rule = rule.moved(direction, length)

@@ -29,6 +29,7 @@ from m3c_md.partitions.microstates import Microstates, find_microstates
 from m3c_md.partitions.nearest import Clustering, assign, at_most_distinct
 from m3c_md.partitions.reweighting import relaxed_ratios
 from m3c_md.search.local_search import SearchSettings
+from m3c_md.search.rungs import STREAMED
 
 SharedStart = Literal["pcca", "lumping", "kmeans", "kmedoids", "random"]
 BandwidthStart = Literal["kinetic", "relaxation", "relaxation-literal"]
@@ -48,6 +49,13 @@ STANDARD = "standard"
 # Up to this number of columns a fine partition of scaled columns sees all that there is, and the kernel does with
 # fewer random features.
 FEW_COLUMNS = 8
+# Random features by default, for few columns and for more: the kernel of many needs more of them.
+N_FEATURES = (100, 200)
+# Up to so many windows the smaller number serves many columns, too: there are fewer windows to tell features apart by
+# (68 systems of the soak of up to 4,000 frames: at least as accurate, at three quarters of the cost).
+FEW_WINDOWS = 4_000
+# A kernel needs no more features than there are windows, but a few.
+FEWEST_FEATURES = 20
 # Slow directions in which the frames of more columns are partitioned.
 CELL_DIRECTIONS = 10
 # A longer lag time, in lag times, at which slow directions are looked for, too: columns of noise have a memory, but
@@ -264,6 +272,18 @@ def column_scale(frames: FloatArray, scale: ColumnScale) -> FloatArray:
 def default_bandwidths(frames: FloatArray, scale: FloatArray) -> FloatArray:
     """Bandwidths from 0.18 to 2 times the root mean square distance between frames, half an octave apart."""
     return np.asarray(np.array(BANDWIDTH_FACTORS) * root_mean_square_distance(frames / scale))
+
+
+def default_n_features(n_columns: int, n_windows: int) -> int:
+    """Number of random features that fits the data.
+
+    Examples
+    --------
+    >>> default_n_features(4, 10_000), default_n_features(36, 10_000), default_n_features(36, 2_000)
+    (100, 200, 100)
+    """
+    many = n_columns > FEW_COLUMNS and FEW_WINDOWS < n_windows <= STREAMED
+    return min(N_FEATURES[1] if many else N_FEATURES[0], max(n_windows, FEWEST_FEATURES))
 
 
 def joined_slices(data: WindowSet, scale: FloatArray) -> FloatArray:

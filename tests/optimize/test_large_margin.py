@@ -15,7 +15,7 @@ from m3c_md.optimize import large_margin as large_margin_module
 from m3c_md.optimize.blocks import Rule, WindowBlock, all_label_costs, class_sums, pass_sums
 from m3c_md.optimize.curvature import curvature
 from m3c_md.optimize.feature_map import draw_fourier_map
-from m3c_md.optimize.large_margin import solve_definite, solve_large_margin
+from m3c_md.optimize.large_margin import minimise_smoothed, solve_definite, solve_large_margin
 from m3c_md.optimize.window_loss import orthonormal_contrasts, window_losses
 
 
@@ -537,16 +537,21 @@ def test_a_hessian_that_rounding_makes_indefinite_still_gives_a_descent_directio
     np.testing.assert_allclose(definite @ solve_definite(definite, right), right, atol=1e-10)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_curvature_of_some_windows_may_leave_a_direction_open(seed, monkeypatch):
-    """Most columns are of few windows: steps by some of the curvature are far too long, until all of it is taken."""
+def open_directions(seed):
+    """A block and labels; most columns are of few windows, so that some windows hardly bend along them."""
     rng, n, n_columns = np.random.default_rng(seed), 1000, 40
     columns = np.where(rng.random(n) < 0.8, rng.integers(0, 4, n), rng.integers(4, n_columns, n))
     x = rng.normal(size=n)
     labels = (x + 0.7 * rng.normal(size=n) > 0.0).astype(int)
     features = np.zeros((n, n_columns))
     features[np.arange(n), columns] = x * np.where(columns >= 4, 30.0, 1.0)
-    block = WindowBlock(features, np.arange(n)[None], np.full(n, 1.0 / n))
+    return WindowBlock(features, np.arange(n)[None], np.full(n, 1.0 / n)), labels
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_curvature_of_some_windows_may_leave_a_direction_open(seed, monkeypatch):
+    """Steps by some of the curvature are far too long, until all of it is taken."""
+    block, labels = open_directions(seed)
     best = solve_large_margin([block], labels, 2, 1e-4)
     monkeypatch.setattr(curvature_module, "MAX_HESSIAN_ROWS", 50)
     found = solve_large_margin([block], labels, 2, 1e-4, max_passes=200)
@@ -554,3 +559,20 @@ def test_curvature_of_some_windows_may_leave_a_direction_open(seed, monkeypatch)
     assert found.objective == pytest.approx(best.objective, rel=2e-4)
     monkeypatch.setattr(large_margin_module, "SHORT_STEP", 0.0)
     assert not solve_large_margin([block], labels, 2, 1e-4, max_passes=200).converged
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_so_it_may_at_one_width_of_the_smoothing(seed, monkeypatch):
+    """A soak system of integers, eight states and 132,000 pairs went round in circles here for 147 s."""
+    block, labels = open_directions(seed)
+    width, zero = 0.02, Rule(np.zeros((2, 40)), np.zeros(2))
+    monkeypatch.setattr(curvature_module, "MAX_HESSIAN_ROWS", 50)
+
+    def slope_after_some_passes():
+        rule = minimise_smoothed([block], labels, zero, 1e-4, width, zero, tolerance=1e-9, max_passes=40)
+        sums = pass_sums([block], labels, rule, width)
+        return np.linalg.norm(sums.gradient + 1e-4 * rule.weights)
+
+    at_rest = slope_after_some_passes()
+    monkeypatch.setattr(large_margin_module, "SHORT_STEP", 0.0)
+    assert slope_after_some_passes() > 10.0 * at_rest
