@@ -36,6 +36,16 @@ def fails_with(number: int) -> Callable[..., Any]:
     return fail
 
 
+def fails_on_disk(number: int, savefig: Callable[..., Any]) -> Callable[..., Any]:
+    """Fail where a picture goes to a file, not where it is drawn in memory for a page."""
+    fail = fails_with(number)
+
+    def save(figure: Any, target: Any, **settings: Any) -> Any:
+        return (fail if isinstance(target, str | os.PathLike) else savefig)(figure, target, **settings)
+
+    return save
+
+
 @contextlib.contextmanager
 def small_files() -> Iterator[None]:
     """No file may grow beyond 3,000 bytes, as on a full disk; no longer than needed, for pytest writes files too."""
@@ -138,8 +148,13 @@ class TestCache:
 
 # Where each kind of result is written: what fails, and what was complete before.
 WRITERS = {
-    "labels": (np, "save", []),
-    "pictures": (matplotlib.figure.Figure, "savefig", ["features.json", "labels/x.npy", "model.m3c"]),
+    "labels": (np, "save", fails_with(errno.ENOSPC), []),
+    "pictures": (
+        matplotlib.figure.Figure,
+        "savefig",
+        fails_on_disk(errno.ENOSPC, matplotlib.figure.Figure.savefig),
+        ["features.json", "labels/x.npy", "model.m3c", "report.txt"],
+    ),
 }
 
 
@@ -154,8 +169,8 @@ class TestCommands:
     def test_a_full_disk(
         self, kind: str, arrays: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
     ) -> None:
-        home, function, complete = WRITERS[kind]
-        monkeypatch.setattr(home, function, fails_with(errno.ENOSPC))
+        home, function, failing, complete = WRITERS[kind]
+        monkeypatch.setattr(home, function, failing)
         out = tmp_path / "out"
         assert main(["fit", arrays, "--n-states", "2", "--out", str(out)]) == 2
         last = capsys.readouterr().err.splitlines()[-1]
