@@ -280,6 +280,21 @@ class TestWorkers:
         assert child.stdout == "True\n"
         assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
+    def test_workers_of_joblib_are_deaf(self, tmp_path: Path) -> None:
+        """In a new process, since the first worker of all is the one that once heard."""
+        program = (
+            "import signal\n"
+            "from joblib import Parallel, delayed\n"
+            "from m3c_md.workers import deaf_workers\n"
+            "if __name__ == '__main__':\n"
+            "    with deaf_workers():\n"
+            "        masks = Parallel(2, return_as='generator')([delayed(signal.pthread_sigmask)(signal.SIG_BLOCK, [])] * 4)\n"
+            "    print(all(signal.SIGINT in mask for mask in masks))\n"
+        )
+        (tmp_path / "program.py").write_text(program)
+        child = subprocess.run([sys.executable, tmp_path / "program.py"], capture_output=True, text=True, check=True)
+        assert child.stdout == "True\n"
+
     @pytest.fixture
     def hearing(self) -> Iterator[None]:
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
