@@ -17,6 +17,7 @@ PAGE_COLORS = {
     "#d9d9d9": "--shade",  # below the lag time
     "#cccccc": "--rule",  # frames of legends
     "#b0b0b0": "--rule",
+    "#404040": "--soft",  # shares in the tree of states
     "#4c4c4c": "--soft",
     "#595959": "--soft",
     "#666666": "--soft",

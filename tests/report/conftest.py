@@ -12,7 +12,7 @@ import pytest
 
 matplotlib.use("Agg")
 
-from m3c_md import M3CModel
+from m3c_md import M3CModel, compare
 from m3c_md.data import alanine_dipeptide
 from m3c_md.exceptions import M3CWarning
 
@@ -55,4 +55,17 @@ def report(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", M3CWarning)
         searched_model.report(path, [three_wells.frames], dt=0.5, unit=EVIL, structures=structures, random_state=0)
+    return path
+
+
+@pytest.fixture(scope="session")
+def comparison_report(three_wells: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Report of methods with settings, spreads and times: its table is the widest that there is."""
+    path = tmp_path_factory.mktemp("comparison") / "report.html"
+    trajs = np.array_split(three_wells.frames, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", M3CWarning)
+        methods = ("pcca+", "tica+pcca+", "k-medoids")
+        comparison = compare(trajs, 3, methods=methods, n_microstates=20, dt=0.5, unit="ns", random_state=0, n_jobs=1)
+        comparison.report(path, trajs, random_state=0)
     return path

@@ -101,3 +101,25 @@ def test_it_can_be_read_without_javascript(report: Path, tmp_path: Path) -> None
         assert "Structures are drawn by JavaScript, which is off." in text
         picture = browser.picture(box=browser.box("figure svg"))
         assert n_colors(picture) > 20
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_page_scrolls_sideways(report: Path, comparison_report: Path, width: int, tmp_path: Path) -> None:
+    with Browser(tmp_path) as browser:
+        browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+        for path in (report, comparison_report):
+            browser.open(path)
+            page = "document.documentElement"
+            assert browser.evaluate(f"{page}.scrollWidth") <= browser.evaluate(f"{page}.clientWidth")
+            # Whatever is wider than a narrow screen can be reached by scrolling within it.
+            out = "[...document.querySelectorAll('table, svg, pre')].filter(e => e.getBoundingClientRect().right > innerWidth"
+            assert browser.evaluate(f"{out} && !e.closest('.scroll')).length") == 0
+
+
+def test_no_column_is_cut_on_a_desk(comparison_report: Path, tmp_path: Path) -> None:
+    with Browser(tmp_path) as browser:
+        browser.open(comparison_report)
+        columns = browser.evaluate("document.querySelectorAll('#methods thead th').length")
+        assert columns >= 9
+        cut = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).length"
+        assert browser.evaluate(cut) == 0
