@@ -62,9 +62,11 @@ write_command_line(HERE / "reference")
 
 
 def as_tutorial(_app: Any, page: str, text: list[str]) -> None:
-    """Turn links to the notebooks, which are right in a clone, into links to their copies."""
+    """Turn links from pages to notebooks and back, which are right in a clone, into links of the copies."""
     up = "../" * page.count("/")
     text[0] = text[0].replace(f"]({up}../notebooks/", f"]({up}tutorial/")
+    if page.startswith("tutorial/"):
+        text[0] = text[0].replace("](../docs/", "](../")
 
 
 def without_citations(_app: Any, _what: str, _name: str, _thing: Any, _options: Any, lines: list[str]) -> None:

@@ -112,8 +112,8 @@ def test_no_page_scrolls_sideways(report: Path, comparison_report: Path, width: 
             page = "document.documentElement"
             assert browser.evaluate(f"{page}.scrollWidth") <= browser.evaluate(f"{page}.clientWidth")
             # Whatever is wider than a narrow screen can be reached by scrolling within it.
-            out = "[...document.querySelectorAll('table, svg, pre')].filter(e => e.getBoundingClientRect().right > innerWidth"
-            assert browser.evaluate(f"{out} && !e.closest('.scroll')).length") == 0
+            cut = "e.getBoundingClientRect().right > innerWidth && !e.closest('.scroll')"
+            assert browser.evaluate(f"[...document.querySelectorAll('table, svg, pre')].filter(e => {cut}).length") == 0
 
 
 def test_no_column_is_cut_on_a_desk(comparison_report: Path, tmp_path: Path) -> None:

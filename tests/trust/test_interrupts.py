@@ -288,7 +288,8 @@ class TestWorkers:
             "from m3c_md.workers import deaf_workers\n"
             "if __name__ == '__main__':\n"
             "    with deaf_workers():\n"
-            "        masks = Parallel(2, return_as='generator')([delayed(signal.pthread_sigmask)(signal.SIG_BLOCK, [])] * 4)\n"
+            "        asked = [delayed(signal.pthread_sigmask)(signal.SIG_BLOCK, [])] * 4\n"
+            "        masks = Parallel(2, return_as='generator')(asked)\n"
             "    print(all(signal.SIGINT in mask for mask in masks))\n"
         )
         (tmp_path / "program.py").write_text(program)
