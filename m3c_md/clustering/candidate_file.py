@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -38,6 +39,8 @@ def contents_of(candidates: Sequence[Candidate], *, labels: bool = False) -> Con
         "n_parts": np.array([candidate.support.n_parts for candidate in candidates]),
         "without": _side_by_side([candidate.support.without for candidate in candidates]),
         "expected": np.array([candidate.support.expected for candidate in candidates]),
+        "lasting": np.array([candidate.support.lasting for candidate in candidates]),
+        "lasting_without": _side_by_side([candidate.support.lasting_without for candidate in candidates]),
         # Not a number where it is that of the settings.
         "least_share": np.array([candidate.least_share for candidate in candidates], dtype=np.float64),
         "held": np.array([candidate.held for candidate in candidates]),
@@ -118,7 +121,14 @@ def _details_of(contents: Contents, n: int) -> tuple[list[Support], list[float |
     """Support of the candidates, bounds on their labels, and whether these were held."""
     error, n_parts = contents.array("error", n, finite=False), contents.indices("n_parts", n, below=2**53)
     share, held = contents.array("least_share", n, finite=False), contents.array("held", n, kind="b")
-    without = [tuple(row[~np.isnan(row)].tolist()) for row in contents.array("without", n, None, finite=False)]
-    expected = contents.array("expected", n, finite=False)
+    without, expected = _rows_of(contents, "without", n), contents.array("expected", n, finite=False)
     support = [Support(float(error[i]), int(n_parts[i]), without[i], float(expected[i])) for i in range(n)]
+    if "lasting" in contents.arrays:  # files of 0.2.0 did not know it
+        lasting, later = contents.array("lasting", n, finite=False), _rows_of(contents, "lasting_without", n)
+        support = [replace(one, lasting=float(lasting[i]), lasting_without=later[i]) for i, one in enumerate(support)]
     return support, [None if np.isnan(x) else float(x) for x in share], [bool(x) for x in held]
+
+
+def _rows_of(contents: Contents, name: str, n: int) -> list[tuple[float, ...]]:
+    """Rows of different lengths that were put side by side."""
+    return [tuple(row[~np.isnan(row)].tolist()) for row in contents.array(name, n, None, finite=False)]

@@ -57,20 +57,32 @@ class WindowSet:
         Returns the first and the second frame of the pairs, and how many frames they are apart in the median; None
         where that is not known. A thin sample has no closer pairs than its windows are apart.
         """
-        if self.clock is None or self.reach == 0 or self.n_windows < 2:
+        pairs = self.later_windows(n_reaches, np.arange(self.n_windows))
+        if pairs is None:
             return None
-        numbers, first_frames = self.clock
+        first, second, apart = pairs
+        return self.windows[0, first], self.windows[-1, second], apart
+
+    def later_windows(self, n_reaches: int, chosen: IntArray) -> tuple[IntArray, IntArray, int] | None:
+        """Pairs of chosen windows of one trajectory whose ends are about ``n_reaches`` times their reach apart.
+
+        Returns the places of both windows among the chosen ones, which are in the order of time, and how many frames
+        lie between the first frame of the one and the last frame of the other, in the median; None where that is not
+        known.
+        """
+        if self.clock is None or self.reach == 0 or len(chosen) < 2:
+            return None
+        numbers, first_frames = self.clock[:, chosen]
         spacing = max(1.0, float(np.median(np.diff(numbers))))
         step = max(1, round((n_reaches - 1) * self.reach / spacing))
-        if step >= self.n_windows:
+        if step >= len(chosen):
             return None
         apart = numbers[step:] - numbers[:-step]
         # From one trajectory to the next there are more frames than windows.
-        inside = first_frames[step:] - first_frames[:-step] == apart
-        if not inside.any():
+        inside = np.flatnonzero(first_frames[step:] - first_frames[:-step] == apart)
+        if not len(inside):
             return None
-        first, last = self.windows[0, :-step][inside], self.windows[-1, step:][inside]
-        return first, last, int(np.median(apart[inside])) + self.reach
+        return inside, inside + step, int(np.median(apart[inside])) + self.reach
 
     @property
     def n_windows(self) -> int:

@@ -53,7 +53,7 @@ class Search(Exploration):
         helped = False
         if self._in_need(found):
             found, helped = found + self._rescued(found), True
-        if not found:
+        if not found and self.failures:
             raise all_failed(self.failures)
         winner = self._finished(found)
         if winner is None and not helped:
@@ -68,9 +68,11 @@ class Search(Exploration):
         return [winner, *(c for c in self._ended if c.optimum.iterations or not c.metric.startswith(LEARNED))]
 
     def _in_need(self, found: Sequence[Candidate]) -> bool:
-        """Whether the best candidate has lost a state, or is clearly less metastable than a start was."""
-        if not found or not self.options.halving:
+        """Whether there is no candidate, or the best has lost a state or is clearly less metastable than a start was."""
+        if not self.options.halving:
             return False
+        if not found:
+            return bool(self._judged)
         best = self._best_first(found)[0]
         return not self._some_may_win([best]) or outdone(self.problem, best, self._judged)
 

@@ -25,8 +25,8 @@ from m3c_md.optimize.streaming import StreamSums, add_up, look_at_block
 from m3c_md.search.local_search import LocalOptimum, SearchSettings, fit_to_labels, local_search
 from m3c_md.search.problem import SearchProblem
 from m3c_md.search.scores import Selection, class_averaged
-from m3c_md.search.selection import Candidate
-from m3c_md.search.support import Support, metastability_of, part_transitions, support_of
+from m3c_md.search.selection import Candidate, support_of_windows
+from m3c_md.search.support import Support, metastability_of
 
 # Looks at all the data: what has not settled by then is left to an exact search on all windows, of a few rounds.
 MAX_LOOKS = 20
@@ -141,7 +141,7 @@ def polish_on_all_data(
     chosen = equally_spaced(problem.data.n_windows, n_sample)
     views = _views(problem, everything, candidate, selection, chosen)
     end = _descended(views, candidate.optimum, gap, report)
-    best, trace, settings = end.best, end.trace, views.settings
+    best, trace = end.best, end.trace
     if best.gap > gap and not end.lost:
         # What a sample cannot resolve takes all windows, in double precision.
         exact = _searched_on_all_data(views, best.rule, gap)
@@ -160,8 +160,7 @@ def polish_on_all_data(
     )
     states, support = views.plain.slice_states(best.rule), Support()
     if views.n_slices > 1:
-        parts = problem.data.parts[chosen]
-        support = support_of(part_transitions(states, views.plain.weights, parts, settings.n_states))
+        _, support = support_of_windows(problem, states, views.plain.weights, chosen)
     # Rare states count more where a rule is fitted, not where it is judged.
     sums = best.sums if views.lifted is everything else views.look(best.rule, end.smoothing, everything).sums
     return _judged(problem, candidate, optimum, sums, selection, support)

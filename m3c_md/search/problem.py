@@ -144,6 +144,18 @@ class SearchProblem:
         """Features of some windows, given by their numbers, and their weights."""
         return FeatureBlocks(self.data, self.feature_map(*kernel), self.weights[chosen], chosen, precision)
 
+    def later_windows(self, chosen: IntArray) -> tuple[IntArray, IntArray] | None:
+        """Pairs of chosen windows, by their places among them, between which most of what is not a state is forgotten.
+
+        They are `LATE` lag times apart, or less where trajectories are too short for that; None where there are too
+        few of them, or where they are too far apart.
+        """
+        for n_reaches in (LATE, LATE // 2, LATE // 4):
+            pairs = self.data.later_windows(n_reaches, chosen)
+            if pairs is not None and len(pairs[0]) >= ENOUGH_LATE * len(chosen):
+                return None if pairs[2] > TOO_LATE * self.data.reach else pairs[:2]
+        return None
+
     def with_metric(self, metric: Metric, drawn: FourierMap) -> SearchProblem:
         """Return the problem with one more metric, whose features have frequencies drawn for its coordinates."""
         of_columns = FourierMap(metric.frequencies(drawn.frequencies), drawn.phases, self.data.frames.mean(axis=0))

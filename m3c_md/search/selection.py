@@ -19,9 +19,17 @@ from m3c_md.matching import agreement, same_states
 from m3c_md.search.fate import Fate, FateKind
 from m3c_md.search.label_modes import SEARCHED, LabelMode
 from m3c_md.search.local_search import LocalOptimum, SearchSettings
-from m3c_md.search.problem import Kernel, SearchProblem
+from m3c_md.search.problem import LATE, Kernel, SearchProblem
 from m3c_md.search.scores import Selection
-from m3c_md.search.support import Support, error_of_difference, metastability_of, part_transitions, support_of
+from m3c_md.search.support import (
+    Support,
+    error_of_difference,
+    independent_visits,
+    lasts_longer,
+    metastability_of,
+    part_transitions,
+    support_of,
+)
 
 # Labelings of windows that agree on this share are one decomposition, if every state is found again: at another
 # bandwidth, or on other windows, boundaries move by a few per cent (0.90 or 0.96: the same states of alanine dipeptide,
@@ -40,6 +48,9 @@ INTERVAL = 2.0
 LARGEST_ERROR = 0.5 / INTERVAL
 # An error from ten parts that exceeds another by this factor is larger at the level of 95 % (F test, 9 and 9).
 LARGER_ERROR = 2.0
+# By how many errors of the difference states must be less metastable, many lag times later, than the longest-lived of
+# many candidates: more than for a single comparison.
+FLEETING = 3.0
 # By which factor the score of a candidate may rise at full accuracy before others have another chance.
 TURNED_OUT_WORSE = 1.03
 # Scores that differ by less than this factor are nearly the same.
@@ -182,8 +193,7 @@ def judge(
     populations = np.bincount(states.ravel(), minlength=n_states) / states.size
     metastability, support = np.nan, Support()
     if len(states) > 1:  # single frames say nothing about time
-        transitions = part_transitions(states, blocks.weights, problem.data.parts[chosen], n_states)
-        metastability, support = float(metastability_of(transitions.sum(axis=0))), support_of(transitions)
+        metastability, support = support_of_windows(problem, states, blocks.weights, chosen)
     value = mode.score(blocks, optimum, settings, selection, metastability)
     return Candidate(
         start,
@@ -197,6 +207,30 @@ def judge(
         least_share=settings.balance[0],
         held=mode.held,
     )
+
+
+def support_of_windows(
+    problem: SearchProblem, states: IntArray, weights: FloatArray, chosen: IntArray
+) -> tuple[float, Support]:
+    """Metastability of the states (n_slices, n_chosen) of chosen windows, and on how much of the data they rest.
+
+    Where trajectories are many, each is a part, and a state that one of them visits again and again rests on one part.
+    Blocks of a few long trajectories are not as different as that, so there visits count.
+    """
+    n_states, parts, pairs = problem.settings.n_states, problem.data.parts[chosen], problem.later_windows(chosen)
+    transitions = part_transitions(states, weights, parts, n_states)
+    later = n_independent = None
+    if pairs is not None:
+        first, second = pairs
+        ends = np.stack([states[0, first], states[-1, second]])
+        later = part_transitions(ends, weights[first], parts[first], n_states)
+    if problem.data.clock is not None and len(chosen) > 1:
+        times, first_frames = problem.data.clock[:, chosen]
+        trajectories = first_frames - times
+        if np.count_nonzero(np.diff(trajectories)) + 1 < len(transitions):
+            apart = max(LATE * problem.data.reach, 2.0 * float(np.median(np.diff(times))))
+            n_independent = independent_visits(states[0], weights, trajectories, times, apart, n_states)
+    return float(metastability_of(transitions.sum(axis=0))), support_of(transitions, later, n_independent)
 
 
 def frame_populations(problem: SearchProblem, candidate: Candidate) -> FloatArray:
@@ -250,7 +284,24 @@ def in_doubt(candidates: Sequence[Candidate]) -> set[int]:
     limit = max(LARGEST_ERROR, LARGER_ERROR * min(errors, default=0.0))
     rests = [error > limit for error in errors]
     sure = max((c.sure for c, little in zip(candidates, rests, strict=True) if not little), default=-np.inf)
-    return {id(c) for c, little in zip(candidates, rests, strict=True) if little and c.sure <= sure}
+    doubtful = {id(c) for c, little in zip(candidates, rests, strict=True) if little and c.sure <= sure}
+    return doubtful | fleeting([c for c in candidates if id(c) not in doubtful])
+
+
+def fleeting(candidates: Sequence[Candidate]) -> set[int]:
+    """Identities of the candidates whose states are clearly less metastable, many lag times later, than others are.
+
+    They are compared with the one whose states last longest. The same states with slightly other borders are no worse.
+    """
+    known = [c for c in candidates if not np.isnan(c.support.lasting)]
+    if not known:
+        return set()
+    longest = max(known, key=lambda c: c.support.lasting)
+    return {
+        id(c)
+        for c in known
+        if lasts_longer(longest.support, c.support, FLEETING) and not same_decomposition(c, longest)
+    }
 
 
 def clearly_above(one: Candidate, other: Candidate, errors: float = INTERVAL) -> bool:
@@ -329,7 +380,8 @@ def same_decomposition(a: Candidate, b: Candidate) -> bool:
 
 def nothing_left(ended: Sequence[Candidate], settings: SearchSettings) -> str:
     """Say what became of the best of the degenerate candidates, and what to do."""
-    best = min(ended, key=lambda c: c.score)
+    lost = [c for c in ended if c.fate.kind is FateKind.DEGENERATE] or ended
+    best = min(lost, key=lambda c: c.score)
     state = int(np.argmin(best.populations))
     return (
         f"all {len(ended)} candidates are degenerate: they leave some state with fewer than "

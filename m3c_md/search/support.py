@@ -7,7 +7,7 @@ counts, without another fit: metastability that depends on one part changes by a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -39,12 +39,18 @@ class Support:
     expected : float
         Q after a while that fresh data of the same size may be expected to have, see `expected_metastability`; not a
         number where that is not known.
+    lasting : float
+        Q many lag times later, counted and not extrapolated; not a number where trajectories are too short.
+    lasting_without : tuple of float
+        The same without each part.
     """
 
     error: float = np.nan
     n_parts: int = 0
     without: tuple[float, ...] = ()
     expected: float = np.nan
+    lasting: float = np.nan
+    lasting_without: tuple[float, ...] = ()
 
 
 def metastability_of(transitions: FloatArray) -> FloatArray:
@@ -73,8 +79,12 @@ def part_transitions(states: IntArray, weights: FloatArray, parts: IntArray, n_s
     return counts.astype(np.float64).reshape(len(numbers), n_states, n_states)
 
 
-def support_of(transitions: FloatArray) -> Support:
-    """Jackknife over parts of the data, from the transitions of each part.
+def support_of(
+    transitions: FloatArray, later: FloatArray | None = None, n_independent: FloatArray | None = None
+) -> Support:
+    """Jackknife over parts of the data, from the transitions of each part, and from those many lag times later.
+
+    ``n_independent``: how many independent visits each state had; as many as parts by default.
 
     A state that is seen in one part only makes Q fall by up to one without that part, and the error is then about 0.9.
 
@@ -99,32 +109,86 @@ def support_of(transitions: FloatArray) -> Support:
         # A single visit may be longer than a part. Neighbours left out together: the moving blocks of Künsch (1989).
         neighbours = transitions + np.roll(transitions, -1, axis=0)
         error = max(error, np.sqrt(0.5 * (n_parts - 2) * _without(total, neighbours).var()))
-    return Support(float(error), fewest, tuple(without.tolist()), expected_metastability(transitions))
+    if n_independent is None:
+        n_independent = independent_parts_of_states(transitions)
+    expected = expected_metastability(transitions.sum(axis=0), n_independent)
+    support = Support(float(error), fewest, tuple(without.tolist()), expected)
+    if later is None or len(later) < 2:
+        return support
+    after = later.sum(axis=0)
+    return replace(
+        support,
+        lasting=float(metastability_of(after)),
+        lasting_without=tuple(_without(after, later).tolist()),
+    )
 
 
-def expected_metastability(transitions: FloatArray) -> float:
-    """Q after `A_WHILE` that fresh data of the same size may be expected to have, from the transitions of each part.
+def expected_metastability(transitions: FloatArray, n_independent: FloatArray) -> float:
+    """Q after `A_WHILE` that fresh data of the same size may be expected to have.
 
-    A state that m independent parts have visited is visited by none of as many fresh ones with a probability of about
-    exp(-m) (Poisson), and then adds nothing. Parts count by their shares of the state, and so many as the largest
-    share goes into it; two neighbours may hold one visit, and are one where parts are many.
+    A state with m independent visits has none in fresh data with a probability of about exp(-m) (Poisson), and then
+    adds nothing.
+
+    Examples
+    --------
+    >>> never_left = np.diag([90.0, 10.0])
+    >>> round(expected_metastability(never_left, np.array([5.0, 1.0])), 2)  # 1 - exp(-5) and 1 - exp(-1)
+    1.63
+    """
+    mass = transitions.sum(axis=0) + transitions.sum(axis=1)
+    chain = (transitions + transitions.T) / np.where(mass > 0.0, mass, 1.0)[:, None]
+    stays = np.diagonal(np.linalg.matrix_power(chain, A_WHILE))
+    return float((stays * -np.expm1(-n_independent)).sum())
+
+
+def independent_parts_of_states(transitions: FloatArray) -> FloatArray:
+    """Number of independent parts of the data that each state rests on, from the transitions of each part.
+
+    Parts count by their shares of the state, and so many as the largest share goes into it; two neighbours may hold
+    one visit, and are one where parts are many.
 
     Examples
     --------
     >>> alone = np.zeros((10, 2, 2))
     >>> alone[:, 0, 0], alone[3, 1, 1] = 10.0, 10.0  # the second state is seen in one part only
-    >>> round(expected_metastability(alone), 2)  # 1 - exp(-5) and 1 - exp(-1)
-    1.63
+    >>> independent_parts_of_states(alone).tolist()
+    [5.0, 1.0]
     """
-    total = transitions.sum(axis=0)
     mass = transitions.sum(axis=1) + transitions.sum(axis=2)
+    whole = mass.sum(axis=0)
     if len(mass) >= ENOUGH_PARTS:
         mass = mass + np.roll(mass, -1, axis=0)
-    whole = total.sum(axis=0) + total.sum(axis=1)
-    n_independent = whole / np.where(whole > 0.0, mass.max(axis=0), 1.0)
-    chain = (total + total.T) / np.where(whole > 0.0, whole, 1.0)[:, None]
-    stays = np.diagonal(np.linalg.matrix_power(chain, A_WHILE))
-    return float((stays * -np.expm1(-n_independent)).sum())
+    return np.asarray(whole / np.where(whole > 0.0, mass.max(axis=0), 1.0))
+
+
+def independent_visits(
+    states: IntArray, weights: FloatArray, trajectories: IntArray, times: IntArray, apart: float, n_states: int
+) -> FloatArray:
+    """Number of independent visits of each state, by their shares: so many as the largest share goes into it.
+
+    A state that is entered again within ``apart`` of the time at which it was left has not been left.
+
+    Parameters
+    ----------
+    states, weights, trajectories, times : (n_windows,) arrays
+        In the order of time.
+
+    Examples
+    --------
+    >>> states, ones = np.array([0, 0, 1, 1, 0, 1, 0, 0]), np.ones(8)
+    >>> independent_visits(states, ones, np.zeros(8, dtype=int), np.arange(8), 3, 2).tolist()
+    [1.0, 1.0]
+    >>> independent_visits(states, ones, np.zeros(8, dtype=int), np.arange(8), 1, 2).round(2).tolist()
+    [2.5, 1.5]
+    """
+    found = np.zeros(n_states)
+    for state in range(n_states):
+        inside = np.flatnonzero(states == state)
+        if len(inside):
+            again = (np.diff(times[inside]) > apart) | (np.diff(trajectories[inside]) != 0)
+            visits = np.bincount(np.cumsum(np.r_[0, again]), weights=weights[inside])
+            found[state] = visits.sum() / max(visits.max(), np.finfo(float).tiny)
+    return found
 
 
 def error_of_difference(one: Support, other: Support) -> float:
@@ -135,7 +199,23 @@ def error_of_difference(one: Support, other: Support) -> float:
     """
     if len(one.without) != len(other.without) or not one.without:
         return float(np.hypot(np.nan_to_num(one.error), np.nan_to_num(other.error)))
-    difference = np.subtract(one.without, other.without)
+    return _paired_error(one.without, other.without)
+
+
+def lasts_longer(one: Support, other: Support, errors: float) -> bool:
+    """Whether states are more metastable than others many lag times later, by so many errors of the difference.
+
+    Slow noise, cut in two, may be as metastable as states at the lag time, and more so than states that overlap; it is
+    forgotten where these are not. Nothing is said where it is not known, or not for the same parts of the data.
+    """
+    if len(one.lasting_without) != len(other.lasting_without) or not one.lasting_without:
+        return False
+    return one.lasting - other.lasting > errors * _paired_error(one.lasting_without, other.lasting_without)
+
+
+def _paired_error(one: tuple[float, ...], other: tuple[float, ...]) -> float:
+    """Jackknife error of the difference of two numbers, from their values without each part of the data."""
+    difference = np.subtract(one, other)
     return float(np.sqrt((len(difference) - 1) * difference.var()))
 
 

@@ -19,6 +19,7 @@ from m3c_md.optimize.large_margin import solve_large_margin
 from m3c_md.optimize.window_loss import window_losses
 from m3c_md.search import candidates as candidates_module
 from m3c_md.search import rungs as rungs_module
+from m3c_md.search import runner as runner_module
 from m3c_md.search import steps as steps_module
 from m3c_md.search import trials as trials_module
 from m3c_md.search.fate import FateKind
@@ -176,6 +177,7 @@ class TestDegenerate:
         monkeypatch.setattr(candidates_module, "held_trials", lambda *_: {})
         monkeypatch.setattr(candidates_module, "completed_trials", lambda *_: {})
         monkeypatch.setattr(candidates_module, "tighter_trials", lambda *_: {})
+        monkeypatch.setattr(runner_module, "HOPELESS_START", np.inf)
         with pytest.raises(DegenerateSolutionError) as caught:
             run(trap_case[0], (16.0, 32.0), ("random",))
         message = str(caught.value)
@@ -184,6 +186,26 @@ class TestDegenerate:
         assert "with 0.00%" in message
         for remedy in ("fewer states", "starts", "bandwidths", "balance[0]"):
             assert remedy in message
+
+    def test_starts_that_are_as_good_as_nothing_are_not_optimised_but_held(self, monkeypatch):
+        """Memoryless frames: every local search would lose a state, so none is begun, and the answer is the same."""
+        x = np.random.default_rng(3).normal(size=(1500, 2))
+        problem = problem_of([x], 2)
+        tried = []
+
+        def counted(*arguments, **options):
+            tried.append(1)
+            return local_search(*arguments, **options)
+
+        monkeypatch.setattr("m3c_md.search.label_modes.local_search", counted)
+        quick = run(problem, BANDWIDTHS, ("kinetic", "kmeans"), selection="class-averaged")
+        assert quick[0].held
+        assert not tried
+        monkeypatch.setattr(runner_module, "HOPELESS_START", np.inf)
+        slow = run(problem, BANDWIDTHS, ("kinetic", "kmeans"), selection="class-averaged")
+        assert tried
+        assert slow[0].held
+        assert quick[0].metastability >= slow[0].metastability - 0.02
 
     def test_without_a_lower_share_an_empty_state_is_still_degenerate(self, trap_case):
         problem, _ = trap_case

@@ -53,6 +53,34 @@ def test_what_rests_on_one_part_gives_way_whatever_its_score(problem):
     assert order(problem, sure, other) == ["lucky", "a"]
 
 
+def lasting(one, values):
+    """A candidate with Q many lag times later: its value, and what it is without each part."""
+    without = tuple(np.asarray(values, dtype=float).tolist())
+    return replace(one, support=replace(one.support, lasting=float(np.mean(without)), lasting_without=without))
+
+
+def test_slow_noise_gives_way_to_states_that_last(problem):
+    """It has the lower score and is more metastable at the lag time, but is forgotten much sooner."""
+    noise = lasting(candidate("noise", 1.0, 0.1, shift=1, quality=2.8), [1.99, 2.01, 2.0, 1.98, 2.02])
+    states = lasting(candidate("states", 1.0, 0.2, quality=2.77), [2.36, 2.34, 2.35, 2.33, 2.37])
+    assert order(problem, noise, states) == ["states", "noise"]
+
+
+def test_states_last_longer_only_beyond_the_error_of_the_difference(problem):
+    first = lasting(candidate("a", 1.0, 0.1, shift=1), [1.7, 2.3, 2.0, 1.6, 2.4])
+    other = lasting(candidate("b", 1.0, 0.2), [2.36, 2.34, 2.35, 2.33, 2.37])
+    assert order(problem, first, other) == ["a", "b"]
+    unknown = candidate("c", 1.0, 0.05, shift=2)
+    assert order(problem, first, other, unknown)[0] == "c"
+
+
+def test_the_same_states_with_other_borders_are_no_less_lasting(problem):
+    wide = lasting(candidate("wide", 2.0, 0.1), [2.30, 2.31, 2.30, 2.31, 2.30])
+    narrow = lasting(candidate("narrow", 1.0, 0.2), [2.35, 2.36, 2.35, 2.36, 2.35])
+    assert same_decomposition(wide, narrow)
+    assert order(problem, wide, narrow) == ["wide", "narrow"]
+
+
 def test_states_that_are_sure_are_not_given_up_for_one_that_is_not(problem):
     """Fresh data see its third state with a probability of 1 - 1/e, which may be more than another has to offer."""
     rarely_visited = candidate("right but for one", 1.0, 0.01, quality=2.9, error=0.9)

@@ -10,7 +10,8 @@ from m3c_md.search.selection import LARGEST_ERROR
 from m3c_md.search.support import (
     A_WHILE,
     ENOUGH_PARTS,
-    expected_metastability,
+    independent_visits,
+    lasts_longer,
     metastability_of,
     part_transitions,
     support_of,
@@ -143,20 +144,19 @@ class TestExpectedMetastability:
     def test_by_hand(self, holding, n_independent):
         """Two neighbours may hold one visit, cut in two."""
         expected = (1.0 - np.exp(-10.0)) + (1.0 - np.exp(-n_independent))
-        assert expected_metastability(self.parts(20, holding)) == pytest.approx(expected, rel=1e-12)
+        assert support_of(self.parts(20, holding)).expected == pytest.approx(expected, rel=1e-12)
 
     def test_a_part_counts_by_its_share(self):
         uneven = self.parts(20, [3, 8])
         uneven[8, 1, 1] = 0.1
-        assert expected_metastability(uneven) == pytest.approx(expected_metastability(self.parts(20, [3])), abs=0.01)
+        assert support_of(uneven).expected == pytest.approx(support_of(self.parts(20, [3])).expected, abs=0.01)
 
     def test_of_states_seen_everywhere_it_is_q_after_a_while(self):
         rng = np.random.default_rng(0)
         transitions = rng.uniform(1.0, 2.0, size=(40, 3, 3)) + 20.0 * np.eye(3)
         counts = transitions.sum(axis=0) + transitions.sum(axis=0).T
         eigenvalues = np.linalg.eigvals(counts / counts.sum(axis=1, keepdims=True)).real
-        assert expected_metastability(transitions) == pytest.approx((eigenvalues**A_WHILE).sum(), abs=1e-4)
-        assert support_of(transitions).expected == expected_metastability(transitions)
+        assert support_of(transitions).expected == pytest.approx((eigenvalues**A_WHILE).sum(), abs=1e-4)
 
     def test_a_cut_through_a_state_is_worth_less_than_a_state_that_was_seen_once(self):
         """Two states seen everywhere, a third in one part: cut one of the first two instead, and halves mix quickly."""
@@ -165,10 +165,10 @@ class TestExpectedMetastability:
         cut[:, 0, 0], cut[4, 0, 0] = 100.0, 150.0
         cut[:, 1:, 1:] = [[43.0, 7.0], [7.0, 43.0]]
         assert support_of(right).error > 2.0 * LARGEST_ERROR > LARGEST_ERROR > support_of(cut).error
-        assert expected_metastability(right) > expected_metastability(cut)
+        assert support_of(right).expected > support_of(cut).expected
         # At one lag time the halves count for more than a state that fresh data may not see.
         by_hand = 2.0 * (1.0 - np.exp(-5.0)) + 1.0 - np.exp(-1.0)
-        assert metastability_of(cut.sum(axis=0)) > by_hand == pytest.approx(expected_metastability(right), abs=1e-9)
+        assert metastability_of(cut.sum(axis=0)) > by_hand == pytest.approx(support_of(right).expected, abs=1e-9)
 
     def test_it_foretells_whether_fresh_data_show_a_state(self):
         """Over many draws of what is seen, no more is promised than fresh data of the same kind keep."""
@@ -178,6 +178,65 @@ class TestExpectedMetastability:
             seen = np.flatnonzero(rng.random(n_parts) < rng.uniform(0.5, 4.0) / n_parts)
             fresh = rng.random(n_parts) < len(seen) / n_parts
             if len(seen):
-                promised.append(expected_metastability(self.parts(n_parts, seen)))
+                promised.append(support_of(self.parts(n_parts, seen)).expected)
                 kept.append(1.0 + fresh.any())
         assert abs(np.mean(promised) - np.mean(kept)) < 3.0 * np.std(kept) / np.sqrt(len(kept)) + 0.05
+
+
+class TestIndependentVisits:
+    """In a few long trajectories visits count, not blocks."""
+
+    @staticmethod
+    def visits(states, apart=3, trajectories=None):
+        states = np.asarray(states)
+        trajectories = np.zeros(len(states), dtype=int) if trajectories is None else np.asarray(trajectories)
+        found = independent_visits(states, np.ones(len(states)), trajectories, np.arange(len(states)), apart, 2)
+        return found.tolist()
+
+    def test_visits_of_equal_length_count_one_each(self):
+        assert self.visits(np.repeat([0, 1, 0, 1, 0, 1], 10)) == [3.0, 3.0]
+
+    def test_a_short_excursion_does_not_end_a_visit(self):
+        states = np.repeat([0, 1, 0, 1, 0], [20, 3, 20, 10, 20])
+        assert self.visits(states, apart=4) == [pytest.approx(60 / 40), pytest.approx(13 / 10)]
+
+    def test_trajectories_end_visits(self):
+        assert self.visits([1] * 40, trajectories=np.repeat([0, 7], 20)) == [0.0, 2.0]
+
+    def test_states_by_turns_in_one_block_have_more_support_than_one_stay_of_the_same_length(self):
+        """What decides between them in data of one trajectory: by blocks both would rest on one."""
+        once, often = np.zeros(1000, dtype=int), np.zeros(1000, dtype=int)
+        once[420:480] = 1
+        for start in range(400, 500, 20):
+            often[start : start + 12] = 1
+        parts = np.arange(1000) // 100
+        expected = []
+        for states in (once, often):
+            counts = part_transitions(np.stack([states[:-1], states[1:]]), np.ones(999), parts[:-1], 2)
+            n_independent = np.array(self.visits(states[:-1], apart=5))
+            expected.append(support_of(counts, None, n_independent).expected - metastability_of(counts.sum(axis=0)))
+        assert expected[1] > expected[0]
+
+
+class TestLasting:
+    def test_slow_noise_cut_in_two_is_forgotten_and_states_are_not(self):
+        """At one lag time both are alike, twenty later they are not; without late counts nothing is said."""
+        at_once = np.tile([[97.0, 3.0], [3.0, 97.0]], (10, 1, 1))
+        states, noise = (
+            np.tile([[75.0, 25.0], [25.0, 75.0]], (10, 1, 1)),
+            np.tile([[55.0, 45.0], [45.0, 55.0]], (10, 1, 1)),
+        )
+        lasting, fleeting, unknown = support_of(at_once, states), support_of(at_once, noise), support_of(at_once)
+        assert lasting.lasting == pytest.approx(1.5)
+        assert lasts_longer(lasting, fleeting, 3.0)
+        assert not lasts_longer(fleeting, lasting, 3.0)
+        assert not lasts_longer(lasting, unknown, 3.0)
+        assert not lasts_longer(unknown, fleeting, 3.0)
+
+    def test_differences_within_their_error_do_not_count(self):
+        rng = np.random.default_rng(0)
+        found = 0
+        for _ in range(200):
+            one, other = rng.poisson([[70.0, 30.0], [30.0, 70.0]], size=(2, 10, 2, 2)).astype(float)
+            found += lasts_longer(support_of(one, one), support_of(other, other), 3.0)
+        assert found <= 4  # 200 draws at three errors of ten parts: one or two by chance
