@@ -68,7 +68,7 @@ class Search(Exploration):
         return [winner, *(c for c in self._ended if c.optimum.iterations or not c.metric.startswith(LEARNED))]
 
     def _in_need(self, found: Sequence[Candidate]) -> bool:
-        """Whether there is no candidate, or the best has lost a state or is clearly less metastable than a start was."""
+        """Whether there is no candidate, or the best has lost a state or is less metastable than a start was."""
         if not self.options.halving:
             return False
         if not found:

@@ -51,6 +51,8 @@ LARGER_ERROR = 2.0
 # By how many errors of the difference states must be less metastable, many lag times later, than the longest-lived of
 # many candidates: more than for a single comparison.
 FLEETING = 3.0
+# Share of their metastability that the longest-lived states must have kept by then for that comparison to count.
+REMEMBERED = 0.5
 # By which factor the score of a candidate may rise at full accuracy before others have another chance.
 TURNED_OUT_WORSE = 1.03
 # Scores that differ by less than this factor are nearly the same.
@@ -291,12 +293,15 @@ def in_doubt(candidates: Sequence[Candidate]) -> set[int]:
 def fleeting(candidates: Sequence[Candidate]) -> set[int]:
     """Identities of the candidates whose states are clearly less metastable, many lag times later, than others are.
 
-    They are compared with the one whose states last longest. The same states with slightly other borders are no worse.
+    They are compared with the one whose states last longest, unless that, too, has forgotten most by then: where states
+    live for a few lag times, slow noise lives longer. The same states with slightly other borders are no worse.
     """
     known = [c for c in candidates if not np.isnan(c.support.lasting)]
     if not known:
         return set()
     longest = max(known, key=lambda c: c.support.lasting)
+    if longest.support.lasting - 1.0 < REMEMBERED * (longest.metastability - 1.0):  # labels without memory have 1
+        return set()
     return {
         id(c)
         for c in known

@@ -74,6 +74,14 @@ def test_states_last_longer_only_beyond_the_error_of_the_difference(problem):
     assert order(problem, first, other, unknown)[0] == "c"
 
 
+def test_states_that_are_all_forgotten_are_compared_at_the_lag_time_alone(problem):
+    """Quality 2.5 at the lag time: by then the longest-lived must have kept 1.75."""
+    first = lasting(candidate("a", 1.0, 0.1, shift=1), [1.20, 1.21, 1.2, 1.19, 1.2])
+    for later, winner in ((1.7, "a"), (1.8, "b")):
+        other = lasting(candidate("b", 1.0, 0.2), later + 0.01 * np.array([-2, -1, 0, 1, 2]))
+        assert order(problem, first, other)[0] == winner
+
+
 def test_the_same_states_with_other_borders_are_no_less_lasting(problem):
     wide = lasting(candidate("wide", 2.0, 0.1), [2.30, 2.31, 2.30, 2.31, 2.30])
     narrow = lasting(candidate("narrow", 1.0, 0.2), [2.35, 2.36, 2.35, 2.36, 2.35])
