@@ -42,9 +42,9 @@ class M3C(MarginEstimator):
         Width(s) σ of the Gaussian kernel to try, in units of the scaled columns. "auto" tries eight, from 0.18 to 2
         times the root mean square distance between frames.
     n_features : "auto" or int
-        Number d of random features. "auto" takes 100, or 200 for more than 8 columns unless there are more than 20,000
-        pairs: in many dimensions the kernel needs more of them, and the fit twice the time. Never more than there are
-        pairs, unless these are fewer than 20.
+        Number d of random features. "auto" takes 100 for up to 8 columns, and more for more of them, up to 200 from 16
+        columns on, unless there are more than 20,000 pairs: in many dimensions the kernel needs more of them, and the
+        fit twice the time. Never more than there are pairs, unless these are fewer than 20.
     regularization : float
         β: weight of β/2 ||W||² against the mean loss. Larger values give smoother boundaries.
     balance : (float, float), default=(0.01, 0.99)

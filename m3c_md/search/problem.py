@@ -49,9 +49,11 @@ STANDARD = "standard"
 # Up to this number of columns a fine partition of scaled columns sees all that there is, and the kernel does with
 # fewer random features.
 FEW_COLUMNS = 8
-# Random features by default, for few columns and for more: the kernel of many needs more of them, however few
-# the windows (labelled sequences of 1,000 windows in 16 to 36 columns: up to three times the errors with 100).
+# Random features by default, up to `FEW_COLUMNS` and from `MANY_COLUMNS` on, and in proportion between them: the kernel
+# of many needs more of them, however few the windows (labelled sequences of 1,000 windows in 16 to 36 columns: up to
+# three times the errors with 100).
 N_FEATURES = (100, 200)
+MANY_COLUMNS = 16
 # A kernel needs no more features than there are windows, but a few.
 FEWEST_FEATURES = 20
 # Slow directions in which the frames of more columns are partitioned.
@@ -289,11 +291,14 @@ def default_n_features(n_columns: int, n_windows: int) -> int:
 
     Examples
     --------
-    >>> default_n_features(4, 10_000), default_n_features(36, 10_000), default_n_features(36, 70)
-    (100, 200, 70)
+    >>> default_n_features(4, 10_000), default_n_features(12, 10_000), default_n_features(36, 10_000)
+    (100, 150, 200)
+    >>> default_n_features(36, 70)
+    70
     """
-    many = n_columns > FEW_COLUMNS and n_windows <= STREAMED
-    return min(N_FEATURES[1] if many else N_FEATURES[0], max(n_windows, FEWEST_FEATURES))
+    columns = n_columns if n_windows <= STREAMED else 0
+    wanted = round(float(np.interp(columns, (FEW_COLUMNS, MANY_COLUMNS), N_FEATURES)))
+    return min(wanted, max(n_windows, FEWEST_FEATURES))
 
 
 def joined_slices(data: WindowSet, scale: FloatArray) -> FloatArray:
