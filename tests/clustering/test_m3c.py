@@ -427,7 +427,9 @@ def test_warnings_point_at_the_line_of_the_user(call: str) -> None:
     assert caught[0].filename == __file__
 
 
-@pytest.mark.parametrize(("n_frames", "n_columns", "expected"), [(300, 8, 100), (300, 12, 150), (300, 16, 200), (20_100, 16, 100)])
+@pytest.mark.parametrize(
+    ("n_frames", "n_columns", "expected"), [(300, 8, 100), (300, 12, 150), (300, 16, 200), (20_100, 16, 100)]
+)
 def test_number_of_features_follows_the_data(n_frames: int, n_columns: int, expected: int) -> None:
     wells = hidden_markov_wells(n_frames, 2, seed=3).frames
     noise = 0.2 * np.random.default_rng(0).normal(size=(n_frames, n_columns - 2))
