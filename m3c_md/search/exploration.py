@@ -16,6 +16,7 @@ from m3c_md.search.problem import FEW_COLUMNS, STANDARD, Kernel
 from m3c_md.search.runner import Runner
 from m3c_md.search.selection import Candidate, same_solution
 from m3c_md.search.trials import (
+    KNOWING_STARTS,
     MOST_SCOUTS,
     MOST_SWEPT,
     TRIALS_AT_ONCE,
@@ -29,8 +30,6 @@ from m3c_md.search.trials import (
 
 # Beyond this number of states trials become fewer in proportion: each takes as much longer.
 MANY_STATES = 3
-# Starts that are made first. They know about time, each in its own way, so that it says something if they agree.
-KNOWING_STARTS = ("kinetic", "lumping")
 # Starts that need not be made where these agree: geometry knows nothing about time.
 SUPERFLUOUS_STARTS = ("kmeans",)
 # Metrics in which they are judged first, and how many of those that there are: slow directions at a longer lag time

@@ -204,7 +204,8 @@ def local_search(
             converged = still and solved.gap <= gap
             value, bound = solved.objective, solved.lower_bound
             return LocalOptimum(rule, labels, value, bound, iteration, converged, tuple(trace), lost)
-        aim = aim if hasty or not still else gap
+        # What patience did not reach once is not tried for again.
+        aim = aim if hasty or (not still and solved.gap <= aim) else gap
         labels, hasty = assigned.labels, trial or not still
         share = n_changed / len(labels)
         # A trial need not be accurate before its labels are about to stand still.

@@ -25,8 +25,8 @@ from m3c_md.optimize.streaming import StreamSums, add_up, look_at_block
 from m3c_md.search.local_search import LocalOptimum, SearchSettings, fit_to_labels, local_search
 from m3c_md.search.problem import SearchProblem
 from m3c_md.search.scores import Selection, class_averaged
-from m3c_md.search.selection import Candidate, support_of_windows
-from m3c_md.search.support import Support, metastability_of
+from m3c_md.search.selection import Candidate
+from m3c_md.search.support import Support, metastability_of, support_of_windows
 
 # Looks at all the data: what has not settled by then is left to an exact search on all windows, of a few rounds.
 MAX_LOOKS = 20

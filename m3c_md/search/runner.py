@@ -14,7 +14,7 @@ from m3c_md.search.problem import SearchProblem
 from m3c_md.search.rungs import rung_sizes
 from m3c_md.search.selection import Candidate, by_score, ranked
 from m3c_md.search.steps import TRIAL_GAP, Judged, SearchOptions, least_squares_of_kernel, optimise_kernel
-from m3c_md.search.trials import TRIALS_AT_ONCE, Start, Trials, by_kernel, promising
+from m3c_md.search.trials import KNOWING_STARTS, TRIALS_AT_ONCE, Start, Trials, by_kernel, promising
 from m3c_md.workers import deaf_workers
 
 Report = Callable[[float], object]
@@ -107,10 +107,10 @@ class Runner:
     def _may_come_to_something(self) -> bool:
         """Whether some start is not so poor by its least-squares rule that a local search would lose its states.
 
-        Single frames have nothing else: their labels are never held.
+        That is known of starts that know about time. Random labels say nothing before they have been optimised.
         """
-        single = len(self.problem.data.windows) == 1
-        return single or min(candidate.score for _, candidate in self._judged) < HOPELESS_START
+        knowing = set(KNOWING_STARTS) <= {start for start in self.starts if isinstance(start, str)}
+        return not knowing or min(candidate.score for _, candidate in self._judged) < HOPELESS_START
 
     def _by_least_squares(self, trials: Trials) -> Judged:
         """Judge trials by their least-squares rules on the first sample, with which they then begin."""

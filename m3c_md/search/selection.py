@@ -19,16 +19,13 @@ from m3c_md.matching import agreement, same_states
 from m3c_md.search.fate import Fate, FateKind
 from m3c_md.search.label_modes import SEARCHED, LabelMode
 from m3c_md.search.local_search import LocalOptimum, SearchSettings
-from m3c_md.search.problem import LATE, Kernel, SearchProblem
+from m3c_md.search.problem import Kernel, SearchProblem
 from m3c_md.search.scores import Selection
 from m3c_md.search.support import (
     Support,
     error_of_difference,
-    independent_visits,
     lasts_longer,
-    metastability_of,
-    part_transitions,
-    support_of,
+    support_of_windows,
 )
 
 # Labelings of windows that agree on this share are one decomposition, if every state is found again: at another
@@ -209,30 +206,6 @@ def judge(
         least_share=settings.balance[0],
         held=mode.held,
     )
-
-
-def support_of_windows(
-    problem: SearchProblem, states: IntArray, weights: FloatArray, chosen: IntArray
-) -> tuple[float, Support]:
-    """Metastability of the states (n_slices, n_chosen) of chosen windows, and on how much of the data they rest.
-
-    Where trajectories are many, each is a part, and a state that one of them visits again and again rests on one part.
-    Blocks of a few long trajectories are not as different as that, so there visits count.
-    """
-    n_states, parts, pairs = problem.settings.n_states, problem.data.parts[chosen], problem.later_windows(chosen)
-    transitions = part_transitions(states, weights, parts, n_states)
-    later = n_independent = None
-    if pairs is not None:
-        first, second = pairs
-        ends = np.stack([states[0, first], states[-1, second]])
-        later = part_transitions(ends, weights[first], parts[first], n_states)
-    if problem.data.clock is not None and len(chosen) > 1:
-        times, first_frames = problem.data.clock[:, chosen]
-        trajectories = first_frames - times
-        if np.count_nonzero(np.diff(trajectories)) + 1 < len(transitions):
-            apart = max(LATE * problem.data.reach, 2.0 * float(np.median(np.diff(times))))
-            n_independent = independent_visits(states[0], weights, trajectories, times, apart, n_states)
-    return float(metastability_of(transitions.sum(axis=0))), support_of(transitions, later, n_independent)
 
 
 def frame_populations(problem: SearchProblem, candidate: Candidate) -> FloatArray:

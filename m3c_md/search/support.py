@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from m3c_md.arrays import FloatArray, IntArray
+from m3c_md.search.problem import LATE, SearchProblem
 
 # Parts from which on two neighbours are left out together, too.
 ENOUGH_PARTS = 5
@@ -77,6 +78,30 @@ def part_transitions(states: IntArray, weights: FloatArray, parts: IntArray, n_s
     index = (numbered * n_states + states[0]) * n_states + states[-1]
     counts = np.bincount(index, weights=weights, minlength=len(numbers) * n_states**2)
     return counts.astype(np.float64).reshape(len(numbers), n_states, n_states)
+
+
+def support_of_windows(
+    problem: SearchProblem, states: IntArray, weights: FloatArray, chosen: IntArray
+) -> tuple[float, Support]:
+    """Metastability of the states (n_slices, n_chosen) of chosen windows, and on how much of the data they rest.
+
+    Where trajectories are many, each is a part, and a state that one of them visits again and again rests on one part.
+    Blocks of a few long trajectories are not as different as that, so there visits count.
+    """
+    n_states, parts, pairs = problem.settings.n_states, problem.data.parts[chosen], problem.later_windows(chosen)
+    transitions = part_transitions(states, weights, parts, n_states)
+    later = n_independent = None
+    if pairs is not None:
+        first, second = pairs
+        ends = np.stack([states[0, first], states[-1, second]])
+        later = part_transitions(ends, weights[first], parts[first], n_states)
+    if problem.data.clock is not None and len(chosen) > 1:
+        times, first_frames = problem.data.clock[:, chosen]
+        trajectories = first_frames - times
+        if np.count_nonzero(np.diff(trajectories)) + 1 < len(transitions):
+            apart = max(LATE * problem.data.reach, 2.0 * float(np.median(np.diff(times))))
+            n_independent = independent_visits(states[0], weights, trajectories, times, apart, n_states)
+    return float(metastability_of(transitions.sum(axis=0))), support_of(transitions, later, n_independent)
 
 
 def support_of(

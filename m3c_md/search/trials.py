@@ -38,6 +38,8 @@ from m3c_md.search.starts import bandwidth_start, shared_starts
 Start = str | IntArray
 Trials = dict[Kernel, list["Trial"]]
 
+# Starts that are made first. They know about time, each in its own way, so that it says something if they agree.
+KNOWING_STARTS = ("kinetic", "lumping")
 # How far up the grid of bandwidths scouts go, and where the one bandwidth lies at which a metric is tried first: wider
 # kernels tell neighbouring states apart less and less, and the sweep meets them anyway.
 LAST_SCOUT = 0.6

@@ -198,11 +198,11 @@ class TestDegenerate:
             return local_search(*arguments, **options)
 
         monkeypatch.setattr("m3c_md.search.label_modes.local_search", counted)
-        quick = run(problem, BANDWIDTHS, ("kinetic", "kmeans"), selection="class-averaged")
+        quick = run(problem, BANDWIDTHS, ("kinetic", "lumping"), selection="class-averaged")
         assert quick[0].held
         assert not tried
         monkeypatch.setattr(runner_module, "HOPELESS_START", np.inf)
-        slow = run(problem, BANDWIDTHS, ("kinetic", "kmeans"), selection="class-averaged")
+        slow = run(problem, BANDWIDTHS, ("kinetic", "lumping"), selection="class-averaged")
         assert tried
         assert slow[0].held
         assert quick[0].metastability >= slow[0].metastability - 0.02
