@@ -21,6 +21,7 @@ from m3c_md.cli.report import (
 )
 from m3c_md.cli.structures import write_structures
 from m3c_md.cli.trajectories import Trajectories, load_trajectories, whole_number
+from m3c_md.wording import amount
 
 if TYPE_CHECKING:
     from m3c_md.clustering.margin_model import M3CModel
@@ -146,7 +147,7 @@ def _findings(comparison: Comparison, model: M3CModel, data: Trajectories) -> li
         *relevance_lines(model, data, structures=True),
         "",
     ]
-    lag = f"{comparison.lagtime * comparison.dt:g} {comparison.unit}"
+    lag = amount(comparison.lagtime * comparison.dt, comparison.unit, 6)
     lines += [f"On the trajectories that were not fitted, at lag time {lag} (Q: metastability, at most {N_STATES}):"]
     return [*lines, *comparison.lines()[1:]]
 

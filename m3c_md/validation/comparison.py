@@ -46,6 +46,7 @@ from m3c_md.validation.tables import (
     terminal_lines,
 )
 from m3c_md.validation.verdict import differences_to_leader, named_judges, verdict
+from m3c_md.wording import amount
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -141,7 +142,7 @@ class Comparison(ShownStudy):
     @property
     def _title(self) -> str:
         judges = named_judges(self.splits["held out"])
-        return f"{self.n_states} states at lag time {self.lagtime * self.dt:g} {self.unit}, on {judges}:"
+        return f"{self.n_states} states at lag time {amount(self.lagtime * self.dt, self.unit, 6)}, on {judges}:"
 
     def lines(self) -> list[str]:
         """Title, verdict and table in lines of at most 100 characters."""
