@@ -46,7 +46,7 @@ def add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "demo",
         help="the main job on shipped data: states of alanine dipeptide, beside those of PCCA+",
         description="Find the three states of alanine dipeptide in the two trajectory files that ship with the "
-        "package, and judge them and those of PCCA+ on the eighteen other trajectories. Takes less than a minute.",
+        "package, and judge them and those of PCCA+ on the eighteen other trajectories. Takes about a minute.",
     )
     add_output_options(demo, default=Path("m3c-demo"))
     demo.add_argument("--seed", type=whole_number(0), default=0, help="same seed, same answer (default: %(default)s)")

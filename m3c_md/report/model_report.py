@@ -207,7 +207,7 @@ def relevance_sections(model: Any, columns: Sequence[str] | None) -> list[Sectio
     drawn = draw_picture(
         lambda: plot_relevance(model, columns=columns), "relevance-", "relevance of residues or columns"
     )
-    caption = "How much the scores of the states change where a frame gets a column of another frame, as shares."
+    caption = "How much the states depend on each: how their scores change if its value is that of another frame."
     return [Section("Relevance", figure(drawn.svg, caption), pictures={"relevance.png": drawn.figure})]
 
 
