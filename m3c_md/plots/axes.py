@@ -48,14 +48,16 @@ def panels(given: Any, shape: tuple[int, int], what: str, size: tuple[float, flo
     return axes.reshape(shape)
 
 
-def map_panels(given: Any, n_models: int) -> tuple[Any, Any]:
-    """Panels of maps side by side, in rows of three where they would become too small to read, and those on the left.
+def map_panels(given: Any, n_models: int) -> tuple[Any, Any, Any]:
+    """Panels of maps side by side, in rows of three where they would become too small to read.
+
+    Those on the left come back once more, and the one at the right end of the first row.
 
     Examples
     --------
-    >>> panels, firsts = map_panels(None, 5)
-    >>> len(panels), len(firsts)
-    (5, 2)
+    >>> panels, firsts, corner = map_panels(None, 5)
+    >>> len(panels), len(firsts), corner is panels[2]
+    (5, 2, True)
     """
     n_columns = MAPS_OF_MANY if given is None and n_models > MOST_MAPS else n_models
     shape = (-(-n_models // n_columns), n_columns)
@@ -65,7 +67,7 @@ def map_panels(given: Any, n_models: int) -> tuple[Any, Any]:
         panel.remove()
     for panel in axes[:n_models]:
         panel.tick_params(labelbottom=True)
-    return axes[:n_models], axes[:n_models:n_columns]
+    return axes[:n_models], axes[:n_models:n_columns], axes[n_columns - 1]
 
 
 def single_axes(ax: Any, size: tuple[float, float]) -> Any:

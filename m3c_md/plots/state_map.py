@@ -125,7 +125,7 @@ def plot_state_map(
     reference = next(iter(states.values()))
     names = drawn_names(next(iter(named.values())), n)
 
-    axes, firsts = map_panels(ax, len(named))
+    axes, firsts, corner = map_panels(ax, len(named))
     for panel, (name, model) in zip(axes, named.items(), strict=True):
         image = draw_free_energy(panel, energy, domain)
         order = matched_order(reference, states[name], n)
@@ -144,7 +144,7 @@ def plot_state_map(
         panel.set_title(name)
     for panel in firsts:
         panel.set_ylabel(shown[1])
-    colorbar(axes[-1], image)
+    colorbar(corner, image)
     return axes if isinstance(models, Mapping) and ax is None else axes[0] if ax is None else ax
 
 
