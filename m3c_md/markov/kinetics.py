@@ -63,6 +63,13 @@ class Kinetics:
         What was said about these numbers.
     names : list of str or None
         What the states are called, if not by their numbers.
+
+    Examples
+    --------
+    >>> chain = np.cumsum(np.random.default_rng(0).random(20_000) < 0.05) % 2  # leaves each state after 20 frames
+    >>> result = kinetics(chain, dt=2.0, unit="ps", random_state=0)
+    >>> list(result.states.columns)[:3], result.pairs.index.tolist()
+    (['population', 'population low', 'population high'], [(0, 1), (1, 0)])
     """
 
     states: pd.DataFrame

@@ -65,11 +65,10 @@ class Comparison(ShownStudy):
     table : DataFrame
         One row per method: the setting of its model; mean and spread (standard deviation) over the held-out parts of Q,
         of VAMP-2 and of the implied timescales at the lag time (in ``unit``); ratios of these timescales to those of a
-        Markov state model of microstates on the same part; Q in hindsight, of the setting that each held-out
-        part itself would have chosen; populations, the smallest of them, how often the trajectories of the fit entered
-        the state that they entered least; how many states (summed over parts) the held-out data never visit, which then
-        add nothing to Q, and how many they visit and never leave; seconds to fit, on how many of the parts the method
-        could be judged, warnings.
+        Markov state model of microstates on the same part; Q in hindsight, of the setting that each held-out part
+        itself would have chosen; populations, the smallest of them, how often the least entered state was entered; how
+        many states (summed over parts) the held-out data never visit, which then add nothing to Q, and how many they
+        visit and never leave; seconds to fit, on how many parts the method could be judged, warnings.
     splits : DataFrame
         One row per method and held-out part: a trajectory, or a group of them.
     settings : DataFrame
@@ -89,6 +88,13 @@ class Comparison(ShownStudy):
         As given.
     messages : list of str
         What was left out and why.
+
+    Examples
+    --------
+    >>> x = np.repeat([-1.0, 1.0] * 20, 25)[:, None] + 0.2 * np.random.default_rng(0).normal(size=(1000, 2))
+    >>> found = compare([x, x[::-1]], 2, methods=("k-medoids",), n_jobs=1, random_state=0)
+    >>> found.verdict, found.models["k-medoids"].n_states
+    ('k-medoids was the only one to be judged.', 2)
     """
 
     verdict: str
