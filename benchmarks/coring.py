@@ -133,6 +133,43 @@ def rows_of(system: str, seed: int, trajs: list[Any]) -> Iterator[dict[str, Any]
         }
 
 
+def latest_rows() -> list[dict[str, Any]]:
+    """The last row of every system, data set and method."""
+    rows = map(json.loads, RESULTS.read_text().splitlines())
+    return list({(row["system"], row["seed"], row["method"]): row for row in rows}.values())
+
+
+def medians_at_first_lag(rows: list[dict[str, Any]], system: str, method: str) -> dict[str, float]:
+    """Median over data sets of every timescale at the shortest lag time."""
+    mine = [row["timescales"] for row in rows if row["system"] == system and row["method"] == method]
+    return {name: float(np.median([row[name][0] for row in mine])) for name in mine[0] if " " not in name}
+
+
+def is_coring_worse(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Timescales of real data at lag 1, as labelled and cored, beside those as labelled at a longer lag time.
+
+    The longer lag time is the last one at which the timescale is twice as long as the lag time. Timescales of fewer
+    than four frames have none, and are left out.
+    """
+    for system in [name for name in SYSTEMS if name != "Model I"]:
+        plain, cored = (
+            next((row for row in rows if row["system"] == system and row["method"] == method), None)
+            for method in ("M3C", "M3C cored")
+        )
+        if plain is None or cored is None:
+            continue
+        lags = np.array(plain["lags"])
+        for name in [name for name in plain["timescales"] if " " not in name]:
+            times, low, high = (np.array(plain["timescales"][f"{name}{end}"], float) for end in ("", " low", " high"))
+            if times[0] < LEAST_TIMESCALE * SYSTEMS[system][1]:
+                continue
+            later = np.flatnonzero(times > 2.0 * lags)[-1]
+            yield {
+                **{"system": system, "name": name, "labelled": times[0], "cored": cored["timescales"][name][0]},
+                **{"later": times[later], "low": low[later], "high": high[later], "lag": lags[later]},
+            }
+
+
 def report(rows: list[dict[str, Any]]) -> None:
     exact = exact_reference(MODEL_I).relaxation_times(2)
     for system in SYSTEMS:
@@ -169,6 +206,8 @@ def draw(rows: list[dict[str, Any]]) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
+    from m3c_md.plots.axes import plain_log_ticks
+
     shown = [name for name in SYSTEMS if any(row["system"] == name for row in rows)]
     figure, axes = plt.subplots(
         2, (len(shown) + 1) // 2, figsize=(3.3 * ((len(shown) + 1) // 2), 6.2), layout="constrained"
@@ -188,7 +227,7 @@ def draw(rows: list[dict[str, Any]]) -> None:
             axis.axhline(exact_reference(MODEL_I).relaxation_times(1)[0], color="black", ls="--", lw=1.0, label="exact")
         unit = SYSTEMS[system][2]
         axis.set(xscale="log", ylim=(0, None), title=system, xlabel=f"lag time / {unit}", ylabel=f"$t_2$ / {unit}")
-        axis.xaxis.set_minor_formatter("")
+        plain_log_ticks(axis.xaxis)
     for axis in axes.ravel()[len(shown) :]:
         axis.axis("off")
     axes.ravel()[0].legend(fontsize="small")
@@ -247,9 +286,13 @@ def main() -> None:
                 with RESULTS.open("a") as file:
                     file.writelines(json.dumps(row) + "\n" for row in rows_of(system, seed, trajs))
                 print(system, seed, flush=True)
-    last = {(r["system"], r["seed"], r["method"]): r for r in map(json.loads, RESULTS.read_text().splitlines())}
-    report(list(last.values()))
-    draw(list(last.values()))
+    rows = latest_rows()
+    report(rows)
+    print("\nIs coring ever worse? Timescales at lag 1, and as labelled at a longer lag time (95 %):")
+    for row in is_coring_worse(rows):
+        now = "{system}, {name}: labelled {labelled:.4g}, cored {cored:.4g}; ".format(**row)
+        print("  ", now, "at lag {lag:g} {later:.4g} ({low:.4g} to {high:.4g})".format(**row), sep="")
+    draw(rows)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
@@ -30,8 +31,20 @@ def table(rows: Iterable[Sequence[object]], head: Sequence[object] = (), colors:
 
 
 def _row(cells: Sequence[object], kind: str, mark: str = "") -> str:
-    first, *others = (escape(str(cell)) for cell in cells)
+    first, *others = (unbroken(escape(str(cell))) for cell in cells)
     return f"<tr><th>{mark}{first}</th>{''.join(f'<{kind}>{cell}</{kind}>' for cell in others)}</tr>"
+
+
+def unbroken(text: str) -> str:
+    r"""Text in which an interval, or an error with its sign, goes to the next line as a whole or not at all.
+
+    Examples
+    --------
+    >>> unbroken("2.66 ± 0.01"), unbroken("20 (10 to 30)")
+    ('2.66 ±\xa00.01', '20 (10\xa0to\xa030)')
+    """
+    text = re.sub(r"\(\S+ to \S+\)", lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
+    return text.replace("± ", "±\N{NO-BREAK SPACE}")
 
 
 def facts(known: Mapping[str, object]) -> str:

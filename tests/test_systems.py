@@ -256,7 +256,7 @@ class TestExactReference:
         reference = exact_reference(MODEL_I, 0.25)
         with pytest.raises(InputError, match="one per cell, got"):
             reference.metastability([0, 1], 0.2)
-        with pytest.raises(InputError, match=r"lagtime=-1\.0 must be a number from 0"):
+        with pytest.raises(InputError, match=r"lagtime=-1\.0 must be a number of at least 0"):
             reference.metastability(np.zeros(len(reference.points)), -1.0)
         with pytest.raises(InputError, match=r"whole multiple of 0\.3"):
             ExactReference(MODEL_II, 0.3)

@@ -21,6 +21,7 @@ from m3c_md.cli.report import (
 )
 from m3c_md.cli.structures import write_structures
 from m3c_md.cli.trajectories import Trajectories, load_trajectories, whole_number
+from m3c_md.wording import amount
 
 if TYPE_CHECKING:
     from m3c_md.clustering.margin_model import M3CModel
@@ -45,7 +46,7 @@ def add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "demo",
         help="the main job on shipped data: states of alanine dipeptide, beside those of PCCA+",
         description="Find the three states of alanine dipeptide in the two trajectory files that ship with the "
-        "package, and judge them and those of PCCA+ on the eighteen other trajectories. Takes less than a minute.",
+        "package, and judge them and those of PCCA+ on the eighteen other trajectories. Takes about a minute.",
     )
     add_output_options(demo, default=Path("m3c-demo"))
     demo.add_argument("--seed", type=whole_number(0), default=0, help="same seed, same answer (default: %(default)s)")
@@ -146,7 +147,7 @@ def _findings(comparison: Comparison, model: M3CModel, data: Trajectories) -> li
         *relevance_lines(model, data, structures=True),
         "",
     ]
-    lag = f"{comparison.lagtime * comparison.dt:g} {comparison.unit}"
+    lag = amount(comparison.lagtime * comparison.dt, comparison.unit, 6)
     lines += [f"On the trajectories that were not fitted, at lag time {lag} (Q: metastability, at most {N_STATES}):"]
     return [*lines, *comparison.lines()[1:]]
 

@@ -17,10 +17,11 @@ EXAMPLES = """examples:
   m3c-md edit states/model.m3c --rename 0=helix 1=coil --out states/named.m3c
   m3c-md edit states/model.m3c --rename 1=coil --merge helix=0,2 --out states/merged.m3c
 
-States are those of MODEL, by number or name. Renaming comes first. A merged state is called as is said before "=", or
-by the names of its members; merged states come first, in the order given, the others follow. MODEL stays as it is,
-unless FILE is MODEL and --force is given. features.json of the fit is copied to the folder of FILE, where m3c-md
-transform and kinetics look for it. To split a state, load_model(...).split(...) in Python: it needs trajectories."""
+States are those of MODEL, by number or name. Renaming comes first: --merge knows the new names, too. A merged state
+has the name before "=", or the names of its members. Merged states come first, in the order given; the others follow.
+MODEL stays as it is, unless FILE is MODEL and --force is given. features.json of the fit is copied to the folder of
+FILE, where m3c-md transform and kinetics look for it. Splitting a state needs trajectories: load_model(...).split(...)
+in Python does it."""
 
 
 def add_edit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -76,7 +77,9 @@ def run_edit(options: argparse.Namespace, console: Console) -> int:
 
 
 def edited(model: StateModel, rename: list[str], merge: list[str]) -> Any:
-    """Return the model after what the options ask for; states are those of the model given.
+    """Return the model after what the options ask for; states are those of the model given, by number or name.
+
+    Renaming comes first, so that states to merge may go by their new names, too.
 
     Parameters
     ----------
@@ -103,10 +106,11 @@ def edited(model: StateModel, rename: list[str], merge: list[str]) -> Any:
         return new
     if not hasattr(model, "merge"):
         raise InputError(f"--merge: states of a {type(model).__name__} cannot be merged; fit M3C or MMC")
-    names, groups = {}, []
+    names, groups, called = {}, [], list(new.state_names)
     for place, text in enumerate(merge):
         name, equals, members = text.rpartition("=")
-        groups.append([_number(old, state, "--merge") for state in members.split(",")])
+        states = [state.strip() for state in members.split(",")]
+        groups.append([_number(called if state in called else old, state, "--merge") for state in states])
         if len(groups[-1]) < 2:
             raise InputError(f"--merge {text}: write at least two states with a comma between them, e.g. 0,2")
         if equals:

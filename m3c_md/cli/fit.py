@@ -29,6 +29,7 @@ from m3c_md.cli.report import (
 from m3c_md.cli.structures import write_structures
 from m3c_md.cli.times import time_lines, time_step
 from m3c_md.cli.trajectories import Trajectories, add_data_options, load_trajectories, whole_number
+from m3c_md.wording import amount
 
 if TYPE_CHECKING:
     import numpy as np
@@ -99,7 +100,7 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
         folder.protect(data.inputs)
         for line in data_lines(data) + time_lines(options):
             console.say(line)
-        console.begin(f"looking for {options.n_states} states at lag time {options.lag * dt:g} {unit}")
+        console.begin(f"looking for {options.n_states} states at lag time {amount(options.lag * dt, unit, 6)}")
         model = estimator.fit_fetch(data.features, checkpoint=options.checkpoint, featurizer=data.featurizer)
         dtrajs = model.transform(data.features)
         write_labels(folder, data, dtrajs)
@@ -209,14 +210,16 @@ def _findings(model: M3CModel, quality: float, timescales: ImpliedTimescales) ->
     lines = [f"M3C found {model.n_states} states:"]
     lines += state_lines(model)
     lines += [
-        f"  metastability Q = {quality:.4f} of at most {model.n_states}, lag time {lag:g} {unit}",
+        f"  metastability Q = {quality:.4f} of at most {model.n_states}, lag time {amount(lag, unit, 6)}",
         f"  objective {model.objective:.4f}, certified to within {model.gap:.0e} of the optimum for its labels",
         "  timescales, where they no longer rise with the lag time:",
         *plateau_lines(timescales),
     ]
     if any(plateau.lagtime != model.lagtime for plateau in timescales.plateaus):
         values = [f"{name} = {value:.3g}" for name, value in found.items() if " " not in name and value == value]
-        lines.append(f"    (at the lag time of the fit, {lag:g} {unit}: {', '.join(values) or 'none is resolved'})")
+        lines.append(
+            f"    (at the lag time of the fit, {amount(lag, unit, 6)}: {', '.join(values) or 'none is resolved'})"
+        )
     return lines
 
 

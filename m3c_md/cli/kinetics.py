@@ -76,7 +76,7 @@ def run_kinetics(options: argparse.Namespace, console: Console) -> int:
         folder.table("passages.csv", result.pairs)
         folder.text("states.md", summary.to_markdown() + "\n")
         folder.text("states.tex", summary.to_latex() + "\n")
-        body = [f"model: {options.model}", *repr(summary).splitlines()[:1], *repr(result).splitlines()]
+        body = [f"model: {options.model}", f"kinetics: {summary.described()}", *repr(result).splitlines()[1:]]
         found = None
         if ends is not None:
             lines, found = write_paths(folder, model, data, ends, summary.margin, options)

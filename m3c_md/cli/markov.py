@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from m3c_md.cli.console import Console
 from m3c_md.cli.output import OutputFolder
 from m3c_md.cli.trajectories import Trajectories
+from m3c_md.wording import amount
 
 if TYPE_CHECKING:
     from m3c_md.clustering.state_model import StateModel
@@ -68,7 +69,7 @@ def markov_lines(test: ChapmanKolmogorov | None) -> list[str]:
 
     if test is None:
         return []
-    where = f"{test.lagtimes[1] * test.dt:.4g} {test.unit}"
+    where = amount(test.lagtimes[1] * test.dt, test.unit, 4)
     return [f"  Chapman-Kolmogorov test at lag time {where}: {verdict_of_test(test)}"]
 
 

@@ -72,8 +72,9 @@ def write_paths(
         write_transition(folder, model, data, ends, frames)
     lines = [
         "",
-        *repr(paths).splitlines(),
-        f"crossings between the two that are told in transitions.csv: {len(frames)}",
+        f"paths from {paths.title(paths.source)} to {paths.title(paths.target)}:",
+        *repr(paths).splitlines()[1:],
+        f"frames where a trajectory crosses the border between the two, in transitions.csv: {len(frames)}",
     ]
     numbers = {"mfpt": paths.mfpt, "duration": paths.duration, "total_flux": paths.total_flux}
     tables = {"paths": paths.pathways, "fluxes": paths.fluxes.reset_index(), "committors": paths.states.reset_index()}

@@ -20,6 +20,7 @@ from m3c_md.cli.report import (
 from m3c_md.cli.structures import write_structures
 from m3c_md.cli.times import time_lines, time_step
 from m3c_md.cli.trajectories import Trajectories, add_data_options, load_trajectories, whole_number
+from m3c_md.wording import amount
 
 # As in m3c_md.validation.contenders, which is slow to import.
 METHODS = ("m3c", "pcca+", "tica+pcca+", "hmm", "vampnet", "mmc", "k-medoids")
@@ -152,7 +153,9 @@ def run_compare(options: argparse.Namespace, console: Console) -> int:
         choices = Choices(options.microstates, options.components, options.tica_lag)
         build_methods(options.methods, options.n_states, options.lag, choices, Shape())
         data = _loaded(folder, options, console)
-        console.begin(f"comparing methods with {options.n_states} states at lag time {options.lag * dt:g} {unit}")
+        console.begin(
+            f"comparing methods with {options.n_states} states at lag time {amount(options.lag * dt, unit, 6)}"
+        )
         comparison = compare(
             data.features,
             options.n_states,
@@ -201,7 +204,7 @@ def run_scan(options: argparse.Namespace, console: Console) -> int:
 
         data = _loaded(folder, options, console)
         numbers = sorted({number for some in options.states for number in some})
-        console.begin(f"fitting {', '.join(map(str, numbers))} states at lag time {options.lag * dt:g} {unit}")
+        console.begin(f"fitting {', '.join(map(str, numbers))} states at lag time {amount(options.lag * dt, unit, 6)}")
         scan = scan_states(
             data.features,
             numbers,
@@ -220,7 +223,7 @@ def run_scan(options: argparse.Namespace, console: Console) -> int:
         folder.table("tree.csv", scan.tree.set_index("n_states"))
         table = scan.table.drop(columns="warnings")
         chosen = "none" if scan.suggestion is None else scan.suggestion
-        body = [f"M3C at lag time {options.lag * dt:g} {unit}:", *table_lines(table)]
+        body = [f"M3C at lag time {amount(options.lag * dt, unit, 6)}:", *table_lines(table)]
         body += ["", f"suggested number of states: {chosen}", scan.reason]
         _say(console, body)
         results = (scan_page, (scan, data.features), suggested(scan)[1])

@@ -287,6 +287,14 @@ class M3CModel(MarginModel):
     lagtime : int
     effective_sample : float
         Effective sample size of the pair weights as a fraction of the pairs; 1 if they are uniform.
+
+    Examples
+    --------
+    >>> from m3c_md import M3C
+    >>> x = np.repeat([-1.0, 1.0] * 20, 25)[:, None] + 0.2 * np.random.default_rng(0).normal(size=(1000, 2))
+    >>> model = M3C(2, random_state=0).fit_fetch(x)
+    >>> model.n_states, model.transform(x).shape, model.margin(x).shape, model.populations.round(1).tolist()
+    (2, (1000,), (1000,), [0.5, 0.5])
     """
 
     def __init__(

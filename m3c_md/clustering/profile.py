@@ -113,7 +113,7 @@ class StateProfile:
                 for row in (telling if len(telling) else rows.head(MOST_NAMED)).to_dict("records")
             ]
             other = state_title(self.names, int(second if first == state else first))
-            lines.append(f"told from {other} by {', '.join(angles)}")
+            lines.append(f"differs from {other} by {', '.join(angles)}")
         return lines
 
     def __repr__(self) -> str:

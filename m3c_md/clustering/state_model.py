@@ -164,7 +164,7 @@ class StateModel(ScikitModel, ShownModel, NamedStates, SampledStates, Model, Tra
         """
         from m3c_md.markov.coring import core_trajectories
 
-        given = None if margin is None else check_range("margin", margin, 0.0, LARGEST_COORDINATE)
+        given = None if margin is None else check_range("margin", margin, 0.0)
         dwell = check_integer("min_dwell", min_dwell, 1)
         return core_trajectories(self._each(data, self._depths), self.n_states, given, dwell)
 

@@ -10,6 +10,7 @@ from m3c_md.clustering.visits import visits_of
 from m3c_md.inputs.settings import check_flag
 from m3c_md.inputs.state_names import names_or_none
 from m3c_md.markov.kinetics import Kinetics, compact, kinetics
+from m3c_md.wording import amount, intervals_by
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,9 +79,15 @@ class StateSummary:
         return head, [[str(i), *map(str, row)] for i, row in zip(shown.index, shown.to_numpy().tolist(), strict=True)]
 
     def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.described()}>\n{self.text_table().to_string()}"
+
+    def described(self) -> str:
+        """Say which Markov model the numbers come from."""
+        result = self.kinetics
         how = f"cored with margin {self.margin:.3g}" if self.margin else "not cored"
-        head = f"<{type(self).__name__}: lag time {self.kinetics.lagtime * self.kinetics.dt:.4g} {self.kinetics.unit}, "
-        return f"{head}{how}, 95 % {self.kinetics.confidence}>\n{self.text_table().to_string()}"
+        return (
+            f"lag time {amount(result.lagtime * result.dt, result.unit, 4)}, {how}, {intervals_by(result.confidence)}"
+        )
 
 
 def summarize(

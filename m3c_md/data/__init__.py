@@ -43,6 +43,12 @@ class MolecularData:
         Unit of ``dt``.
     temperature : float
         In kelvin.
+
+    Examples
+    --------
+    >>> data = alanine_dipeptide()
+    >>> len(data.angles), data.angles[0].shape, data.features[0].shape, data.dt, data.unit
+    (20, (10000, 2), (10000, 4), 2.0, 'ps')
     """
 
     folder: Path
@@ -123,6 +129,13 @@ def read_run(folder: Path | str) -> MolecularData:
     ----------
     folder : path
         What ``--out`` was.
+
+    Examples
+    --------
+    The shipped data are such a folder:
+
+    >>> read_run(alanine_dipeptide().folder).temperature
+    500.0
     """
     from m3c_md.data.simulate import SETTINGS, TOPOLOGY, read_settings
     from m3c_md.disk import checked_path

@@ -45,10 +45,12 @@ def check_positive(name: str, value: Any) -> float:
     return float(value)
 
 
-def check_range(name: str, value: Any, low: float, high: float) -> float:
-    """Check a number between two bounds."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not low <= float(value) <= high:
-        raise InputError(f"{name}={value!r} must be a number from {low:g} to {high:g}")
+def check_range(name: str, value: Any, low: float, high: float = np.inf) -> float:
+    """Check a finite number between two bounds."""
+    largest = min(high, np.finfo(float).max)
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not low <= float(value) <= largest:
+        span = f"of at least {low:g}" if high == np.inf else f"from {low:g} to {high:g}"
+        raise InputError(f"{name}={value!r} must be a number {span}")
     return float(value)
 
 

@@ -48,6 +48,13 @@ class ChapmanKolmogorov(ChapmanKolmogorovTest):  # type: ignore[misc]
         What was said about this test.
     judged_by : str or None
         Resampled data that give the verdict: "trajectories", "blocks" (of fewer than ten trajectories), or None.
+
+    Examples
+    --------
+    >>> chain = np.cumsum(np.random.default_rng(0).random(20_000) < 0.05) % 2  # leaves each state after 20 frames
+    >>> test = chapman_kolmogorov(chain, lagtime=2, n_steps=3, random_state=0)
+    >>> test.passes, test.max_deviation <= test.allowed_deviation
+    (True, True)
     """
 
     def __init__(

@@ -21,6 +21,7 @@ from m3c_md.markov.resampling import MOST_SAMPLES, FlowSamples, choose_confidenc
 from m3c_md.markov.reversible import transition_matrices
 from m3c_md.markov.timescales import disconnected_notes
 from m3c_md.markov.transitions import StateArray, number_of_states, short_trajectory_notes
+from m3c_md.wording import amount, intervals_by, plain_number, with_interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,6 +63,13 @@ class Kinetics:
         What was said about these numbers.
     names : list of str or None
         What the states are called, if not by their numbers.
+
+    Examples
+    --------
+    >>> chain = np.cumsum(np.random.default_rng(0).random(20_000) < 0.05) % 2  # leaves each state after 20 frames
+    >>> result = kinetics(chain, dt=2.0, unit="ps", random_state=0)
+    >>> list(result.states.columns)[:3], result.pairs.index.tolist()
+    (['population', 'population low', 'population high'], [(0, 1), (1, 0)])
     """
 
     states: pd.DataFrame
@@ -76,7 +84,8 @@ class Kinetics:
     names: list[str] | None = None
 
     def __repr__(self) -> str:
-        head = f"<{type(self).__name__}: lag time {self.lagtime * self.dt:.4g} {self.unit}, 95 % {self.confidence}>"
+        lag = amount(self.lagtime * self.dt, self.unit, 4)
+        head = f"<{type(self).__name__}: lag time {lag}, {intervals_by(self.confidence)}>"
         lines = [head, f"times in {self.unit}, free energies in {self.energy_unit}"]
         return "\n".join([*lines, compact(self.states).to_string(), compact(self.pairs).to_string()])
 
@@ -337,9 +346,9 @@ def compact(table: pd.DataFrame) -> pd.DataFrame:
 
     shown = {}
     for name in [name for name in table if f"{name} low" in table or not str(name).endswith((" low", " high"))]:
-        values = [f"{value:.3g}" if isinstance(value, float) else str(value) for value in table[name]]
+        values = [plain_number(value) if isinstance(value, float) else str(value) for value in table[name]]
         if f"{name} low" in table:
             ends = zip(table[f"{name} low"], table[f"{name} high"], strict=True)
-            values = [f"{value} ({low:.3g} to {high:.3g})" for value, (low, high) in zip(values, ends, strict=True)]
+            values = [with_interval(value, *pair) for value, pair in zip(values, ends, strict=True)]
         shown[str(name)] = values
     return pd.DataFrame(shown, index=table.index)

@@ -20,6 +20,7 @@ from m3c_md.inputs.settings import check_positive, check_string
 from m3c_md.inputs.state_names import default_names, names_or_none, state_title, with_end_names, with_names
 from m3c_md.markov.chains import Chain, SampledChain, chain_of_model, chain_of_trajectories, is_posterior
 from m3c_md.markov.kinetics import compact, interval
+from m3c_md.wording import amount, intervals_by, plain_number, with_interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,20 +90,18 @@ class TransitionPaths:
         """Return what some states are called."""
         return " or ".join(state_title(self.names, state) for state in states)
 
-    def described(self, quantity: str, digits: int = 3) -> str:
+    def described(self, quantity: str) -> str:
         """Return ``total_flux``, ``mfpt`` or ``duration`` as text, with the interval if there is one."""
-        value = f"{getattr(self, quantity):.{digits}g}"
+        value = plain_number(getattr(self, quantity))
         if quantity not in self.intervals:
             return value
-        low, high = self.intervals[quantity]
-        return f"{value} ({low:.3g} to {high:.3g})"
+        return with_interval(value, *self.intervals[quantity])
 
     def __repr__(self) -> str:
         head = f"<{type(self).__name__}: {self.title(self.source)} to {self.title(self.target)}"
-        sure = "" if self.confidence is None else f", 95 % {self.confidence}"
         lines = [
-            f"{head}, lag time {self.lagtime * self.dt:.4g} {self.unit}{sure}>",
-            f"mean first-passage time {self.described('mfpt', 4)} {self.unit}, time on the way "
+            f"{head}, lag time {amount(self.lagtime * self.dt, self.unit, 4)}, {intervals_by(self.confidence)}>",
+            f"mean first-passage time {self.described('mfpt')} {self.unit}, time on the way "
             f"{self.described('duration')} {self.unit}, {self.described('total_flux')} transitions per {self.unit}",
             compact(self.pathways.drop(columns="states")).to_string(),
             self.states.to_string(float_format=lambda x: f"{x:.3g}"),

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from m3c_md.arrays import FloatArray
+from m3c_md.wording import amount, plain_number
 
 # A timescale is level at a lag time if no more than so much of it is missing there. By the law above it rises until r
 # times that lag time by (1 - 1/r) of what is missing. Lag times from twice as long on are looked at: nearer ones show
@@ -63,17 +64,19 @@ class Plateau(NamedTuple):
         if self.lagtime == 0:
             return f"{self.name} is not resolved: it lies below every lag time"
         known = self.low == self.low
-        band = f" (95 %: {self.low * dt:.3g} to {self.high * dt:.3g})" if known else ""
-        where = f"lag time {self.lagtime * dt:.4g} {unit}"
+        band = f" (95 %: {plain_number(self.low * dt)} to {plain_number(self.high * dt)})" if known else ""
+        where = f"lag time {amount(self.lagtime * dt, unit, 4)}"
+        value = amount(self.value * dt, unit)
         if self.level:
-            return f"{self.name} = {self.value * dt:.3g} {unit}{band}, level from {where} on"
+            return f"{self.name} = {value}{band}, level from {where} on"
         remedy = (
-            "longer trajectories, or frames that follow each other faster, would show more"
+            "longer trajectories, or frames saved more often, would show more"
             if self.try_lagtime is None
-            else f"look at lag times up to {self.try_lagtime * dt:.4g} {unit}"
+            else f"look at lag times up to {amount(self.try_lagtime * dt, unit, 4)}"
         )
-        value = f"{self.name} is {self.value * dt:.3g} {unit}{band} at {where}"
-        return f"{value}, the longest that resolves it, and not seen to be level; {remedy}"
+        return (
+            f"{self.name} is {value}{band} at {where}, the longest that resolves it, and not seen to be level; {remedy}"
+        )
 
     def row(self, dt: float = 1.0) -> tuple[str, str, str, str, str]:
         """Cells of a table: name, value, interval, lag time, and whether it is level there.
@@ -85,9 +88,9 @@ class Plateau(NamedTuple):
         """
         if self.lagtime == 0:
             return self.name, "-", "-", "-", "not resolved"
-        band = f"{self.low * dt:.3g} to {self.high * dt:.3g}" if self.low == self.low else "-"
+        band = f"{plain_number(self.low * dt)} to {plain_number(self.high * dt)}" if self.low == self.low else "-"
         level = "level" if self.level else "not seen to be level"
-        return self.name, f"{self.value * dt:.3g}", band, f"{self.lagtime * dt:.4g}", level
+        return self.name, plain_number(self.value * dt), band, plain_number(self.lagtime * dt, 4), level
 
 
 def find_plateau(

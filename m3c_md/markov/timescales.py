@@ -70,6 +70,13 @@ class ImpliedTimescales(DeeptimeImpliedTimescales):  # type: ignore[misc]
         Frames of the longest trajectory, as far as that is known.
     paired : (n_lagtimes, n_samples, n_timescales) array or None
         Timescales of resampled data, the same data at every lag time, by which `plateaus` tells a rise from chance.
+
+    Examples
+    --------
+    >>> chain = np.cumsum(np.random.default_rng(0).random(20_000) < 0.05) % 2  # leaves each state after 20 frames
+    >>> timescales = implied_timescales(chain, [1, 2, 4, 8], dt=2.0, unit="ps", random_state=0)
+    >>> timescales.plateaus[0].level, round(timescales.plateaus[0].value, -1)
+    (True, 10.0)
     """
 
     def __init__(

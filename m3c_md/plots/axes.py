@@ -11,6 +11,8 @@ from m3c_md.exceptions import InputError
 
 # Marks of a log axis over up to so many decades; beyond, only powers of ten.
 FINE_MARKS = ((1.0, (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)), (2.5, (1.0, 2.0, 5.0)))
+# Maps that fit into one row, and how many a row has if there are more: on a page of a report they stay readable.
+MOST_MAPS, MAPS_OF_MANY = 4, 3
 
 
 def panels(given: Any, shape: tuple[int, int], what: str, size: tuple[float, float], **subplots: Any) -> Any:
@@ -44,6 +46,28 @@ def panels(given: Any, shape: tuple[int, int], what: str, size: tuple[float, flo
             f"plt.subplots({shape[0]}, {shape[1]}) or leave them out"
         )
     return axes.reshape(shape)
+
+
+def map_panels(given: Any, n_models: int) -> tuple[Any, Any, Any]:
+    """Panels of maps side by side, in rows of three where they would become too small to read.
+
+    Those on the left come back once more, and the one at the right end of the first row.
+
+    Examples
+    --------
+    >>> panels, firsts, corner = map_panels(None, 5)
+    >>> len(panels), len(firsts), corner is panels[2]
+    (5, 2, True)
+    """
+    n_columns = MAPS_OF_MANY if given is None and n_models > MOST_MAPS else n_models
+    shape = (-(-n_models // n_columns), n_columns)
+    size = (3.5 * n_columns + 1.1, 4.5 * shape[0])
+    axes = panels(given, shape, "model", size, sharex=True, sharey=True).ravel()
+    for panel in axes[n_models:]:
+        panel.remove()
+    for panel in axes[:n_models]:
+        panel.tick_params(labelbottom=True)
+    return axes[:n_models], axes[:n_models:n_columns], axes[n_columns - 1]
 
 
 def single_axes(ax: Any, size: tuple[float, float]) -> Any:

@@ -18,6 +18,7 @@ from m3c_md.inputs.state_names import check_state_names
 from m3c_md.markov.kinetics import Kinetics
 from m3c_md.plots.axes import single_axes
 from m3c_md.plots.colors import state_color
+from m3c_md.wording import plain_number
 
 # Sizes relative to the circle that the states stand on: radius of a state with all the probability, and of the smallest
 # circle that holds its label.
@@ -228,11 +229,7 @@ def format_time(value: float) -> str:
     >>> format_time(1234.5), format_time(0.98765), format_time(2.5e9), format_time(float("inf"))
     ('1230', '0.988', '2.5e+09', '∞')
     """
-    if not np.isfinite(value):
-        return "∞"
-    if 1e-3 <= value < 1e6:
-        return np.format_float_positional(float(f"{value:.3g}"), trim="-")
-    return f"{value:.3g}"
+    return plain_number(value) if np.isfinite(value) else "∞"
 
 
 def _probabilities(msm: Any) -> tuple[FloatArray, FloatArray]:

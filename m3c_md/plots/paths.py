@@ -12,13 +12,13 @@ from m3c_md.markov.paths import TransitionPaths
 from m3c_md.plots.axes import single_axes
 from m3c_md.plots.network import (
     LABEL_POINTS,
-    common_power,
     data_per_point,
     draw_arrow,
     draw_states,
     format_time,
     label_place,
 )
+from m3c_md.wording import plain_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,7 +73,7 @@ def plot_paths(paths: TransitionPaths, *, ax: Any = None) -> Any:
     axis.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), yticks=(), aspect="equal")
     names = [str(state) if paths.names is None else paths.names[state] for state in drawn]
     circles = draw_states(axis, centres, radii, [f"{part:.0%}" for part in share], drawn, names)
-    power = common_power(fluxes["flux"].to_numpy())
+    power = flux_power(float(fluxes["flux"].max()))
     words = _words(fluxes, power)
     pairs = [(drawn.index(i), drawn.index(j)) for i, j in fluxes.index]
     _draw_fluxes(axis, centres, radii, circles, pairs, fluxes["share"].to_numpy(), words)
@@ -111,6 +111,17 @@ def _line(paths: TransitionPaths, drawn: list[int]) -> list[int]:
     return [drawn.index(state) for state in strongest if state in drawn]
 
 
+def flux_power(largest: float) -> int:
+    """Power of ten, a multiple of three, to be taken out of fluxes, so that the largest is readable; mostly 0.
+
+    Examples
+    --------
+    >>> flux_power(0.004), flux_power(0.02), flux_power(12.0)
+    (-3, 0, 0)
+    """
+    return 0 if not 0.0 < largest < 0.01 else 3 * int(np.floor(np.log10(largest) / 3.0))
+
+
 def _words(fluxes: pd.DataFrame, power: int) -> list[str]:
     """What stands on each arrow: share, flux in units of a power of ten, and its interval if that is known."""
     words = [f"{one.share:.0%}\n{format_time(one.flux / 10.0**power)}" for one in fluxes.itertuples()]
@@ -118,7 +129,7 @@ def _words(fluxes: pd.DataFrame, power: int) -> list[str]:
         return words
     ends = (fluxes[["flux low", "flux high"]].to_numpy() / 10.0**power).tolist()
     return [
-        f"{text}\n({low:.2g} to {high:.2g})" if np.isfinite([low, high]).all() else text
+        f"{text}\n({plain_number(low, 2)} to {plain_number(high, 2)})" if np.isfinite([low, high]).all() else text
         for text, (low, high) in zip(words, ends, strict=True)
     ]
 
@@ -142,9 +153,21 @@ def _draw_fluxes(
         draw_arrow(axis, centres[[i, j]], (circles[i], circles[j]), bend, share)
         lines = text.split("\n")
         extent = step * np.array([0.65 * max(map(len, lines)) + 0.3, 0.4 + 1.2 * len(lines)])
-        place = label_place(curve, 45, extent, labels)
+        place = _beside(curve, extent) if _hides(curve, extent) else label_place(curve, 45, extent, labels)
         labels.append(np.concatenate([place, extent]))
         axis.text(*place, text, ha="center", va="center", bbox=box, fontsize=points, zorder=2, linespacing=1.1)
+
+
+def _hides(curve: FloatArray, extent: FloatArray) -> bool:
+    """Whether words of this size on an arrow would leave nothing of it to see."""
+    way = np.abs(curve[-1] - curve[0])
+    return bool((way < 1.3 * extent).all())
+
+
+def _beside(curve: FloatArray, extent: FloatArray) -> FloatArray:
+    """Place for words to the right of an arrow."""
+    right = curve[:, 0].max() + 0.5 * extent[0] + 0.05
+    return np.array([right, curve[len(curve) // 2, 1]])
 
 
 def _free_curve(centres: FloatArray, radii: FloatArray, i: int, j: int) -> tuple[float, FloatArray]:

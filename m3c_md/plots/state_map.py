@@ -13,7 +13,7 @@ from m3c_md.exceptions import InputError
 from m3c_md.inputs.dataset import Dataset
 from m3c_md.inputs.settings import check_choice, check_integer
 from m3c_md.inputs.state_names import default_names
-from m3c_md.plots.axes import panels
+from m3c_md.plots.axes import map_panels
 from m3c_md.plots.colors import matched_order, state_color
 from m3c_md.plots.grid import Domain, check_unit, free_energy, majority_cells, map_domain, nearness
 from m3c_md.plots.uncertainty import borders_by_name, draw_uncertainty, zone_handles
@@ -125,7 +125,7 @@ def plot_state_map(
     reference = next(iter(states.values()))
     names = drawn_names(next(iter(named.values())), n)
 
-    axes = panels(ax, (1, len(named)), "model", (3.5 * len(named) + 1.1, 4.5), sharex=True, sharey=True)[0]
+    axes, firsts, corner = map_panels(ax, len(named))
     for panel, (name, model) in zip(axes, named.items(), strict=True):
         image = draw_free_energy(panel, energy, domain)
         order = matched_order(reference, states[name], n)
@@ -142,8 +142,9 @@ def plot_state_map(
         draw_legend(panel, model, order, names, zones=name in rules)
         panel.set(xlabel=shown[0], xlim=domain.extent[:2], ylim=domain.extent[2:])
         panel.set_title(name)
-    axes[0].set_ylabel(shown[1])
-    colorbar(axes[-1], image)
+    for panel in firsts:
+        panel.set_ylabel(shown[1])
+    colorbar(corner, image)
     return axes if isinstance(models, Mapping) and ax is None else axes[0] if ax is None else ax
 
 

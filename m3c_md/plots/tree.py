@@ -74,8 +74,11 @@ def plot_state_tree(scan: Any, *, names: Mapping[int, Sequence[str]] | None = No
             solid = nested[node]
             style = {"ls": "-", "alpha": 0.55, "lw": size} if solid else {"ls": (0, (3, 2)), "lw": max(1.5, 0.4 * size)}
             axis.plot(*ends, color=color[node], solid_capstyle="butt", zorder=1, **style)
+    from_right = {node for parent, some in children.items() for node in some if place[parent] > place[node]}
     for node, share in population.items():
-        _draw_state(axis, place[node], row_of[node[0]], node[1], share, color[node], called.get(node, ""))
+        point = place[node], row_of[node[0]]
+        _draw_state(axis, point, node[1], share, color[node], called.get(node, ""))
+        _write_share(axis, point, share, -1 if node in from_right else 1)
     _write_sides(axis, tree, row_of, unit, width)
     return axis
 
@@ -140,31 +143,43 @@ def _leads_to(node: Node, children: dict[Node, list[Node]], population: dict[Nod
     return max(ends, key=lambda end: (end[0], population[end]))
 
 
-def _draw_state(axis: Any, x: float, y: float, state: int, share: float, color: str, name: str) -> None:
+def _diameter(share: float) -> float:
+    return max(SMALLEST, LARGEST * float(np.sqrt(share)))
+
+
+def _draw_state(axis: Any, point: tuple[float, float], state: int, share: float, color: str, name: str) -> None:
     from matplotlib.colors import to_rgb
     from matplotlib.patheffects import withStroke
 
-    diameter = max(SMALLEST, LARGEST * float(np.sqrt(share)))
+    x, y = point
+    diameter = _diameter(share)
     axis.scatter(x, y, s=diameter**2, color=color, edgecolors="black", linewidths=0.8, zorder=3)
     dark = np.dot(to_rgb(color), (0.299, 0.587, 0.114)) < 0.5  # perceived brightness
     ink = "white" if dark else "black"
     axis.text(x, y, str(state), ha="center", va="center", color=ink, weight="bold", fontsize=9, zorder=4)
-    halo = [withStroke(linewidth=2, foreground="white")]
-    below = {"textcoords": "offset points", "ha": "center", "va": "top", "path_effects": halo, "zorder": 5}
     if name:
+        halo = [withStroke(linewidth=2, foreground="white")]
+        below = {"textcoords": "offset points", "ha": "center", "va": "top", "path_effects": halo, "zorder": 5}
         axis.annotate(name, (x, y), (0.0, -0.5 * diameter - 1.0), fontsize=7.5, **below)
+
+
+def _write_share(axis: Any, point: tuple[float, float], share: float, side: int) -> None:
+    """Write the population above a state, to its left (-1) or right (1): where the branch from above does not come."""
+    from matplotlib.patheffects import withStroke
+
+    away = 0.36 * _diameter(share) + 1.0
     digits = 0 if share >= 0.0995 else 1
     axis.annotate(
         f"{100 * share:.{digits}f}%",
-        (x, y),
-        (0.36 * diameter + 1.0, 0.36 * diameter + 1.0),
+        point,
+        (side * away, away),
         textcoords="offset points",
         fontsize=6.5,
         color="0.25",
-        ha="left",
+        ha="left" if side > 0 else "right",
         va="bottom",
         zorder=4,
-        path_effects=halo,
+        path_effects=[withStroke(linewidth=2, foreground="white")],
     )
 
 

@@ -163,8 +163,8 @@ def markov_test(
 def verdict_of_test(test: ChapmanKolmogorov) -> str:
     """Say whether a Chapman-Kolmogorov test was passed, and by how much probabilities deviate."""
     word = {True: "passed", False: "failed", None: "not judged, for data are too few"}[test.passes]
-    allowed = "" if test.allowed_deviation is None else f", by chance up to {test.allowed_deviation:.2g}"
-    return f"{word} (probabilities deviate by {test.max_deviation:.2g}{allowed})"
+    allowed = "" if test.allowed_deviation is None else f", by chance up to {test.allowed_deviation:#.2g}"
+    return f"{word} (probabilities deviate by {test.max_deviation:#.2g}{allowed})"
 
 
 def rising(timescales: ImpliedTimescales) -> list[str]:

@@ -23,6 +23,7 @@ from m3c_md.report.hover_map import map_sections, state_names
 from m3c_md.report.molecules import check_structures, molecule_section
 from m3c_md.report.page import Page, Section, data_table, figure, warnings_section
 from m3c_md.report.provenance import Provenance
+from m3c_md.wording import amount, intervals_by, plain_number
 
 # More states than this make a grid of panels, or a net of arrows, that nobody reads.
 MOST_PANELS, MOST_ARROWS = 5, 8
@@ -82,7 +83,7 @@ def verdict_of_model(model: Any, found: Findings) -> str:
     said = [f"{model.n_states} metastable states"]
     if slow.max_n_processes:
         plateau = slow.plateaus[0]
-        words = f"the slowest exchange takes {plateau.value * slow.dt:.3g} {slow.unit}"
+        words = f"the slowest exchange takes {amount(plateau.value * slow.dt, slow.unit)}"
         still = "" if plateau.level else ", and more at longer lag times"
         said.append(f"{words}{still}" if plateau.lagtime else "how slowly they exchange is not resolved")
     if found.test is not None:
@@ -94,21 +95,27 @@ def verdict_of_model(model: Any, found: Findings) -> str:
 def numbers_of_model(model: Any, found: Findings, n_warnings: int) -> list[tuple[str, str, str]]:
     """Numbers for the first screen."""
     slow = found.slowest
-    lag = f"{found.lagtime * slow.dt:.4g} {slow.unit}"
+    lag = amount(found.lagtime * slow.dt, slow.unit, 4)
     numbers = [("metastability Q", f"{found.quality:.3f}", f"of at most {model.n_states}, lag time {lag}")]
     if slow.max_n_processes and slow.plateaus[0].lagtime:
         p = slow.plateaus[0]
-        band = f"95 %: {p.low * slow.dt:.3g} to {p.high * slow.dt:.3g}; " if p.low == p.low else ""
-        level = "level" if p.level else "still rises"
-        where = f"{level} at lag time {p.lagtime * slow.dt:.4g}"
-        numbers.append(("slowest timescale", f"{p.value * slow.dt:.3g} {slow.unit}", f"{band}{where}"))
+        ends = plain_number(p.low * slow.dt), plain_number(p.high * slow.dt)
+        band = f"95 %: {ends[0]} to {ends[1]}; " if p.low == p.low else ""
+        where = f"{'level from' if p.level else 'still rises at'} lag time {amount(p.lagtime * slow.dt, slow.unit, 4)}"
+        where += " on" if p.level else ""
+        numbers.append(("slowest timescale", amount(p.value * slow.dt, slow.unit), f"{band}{where}"))
     smallest = int(model.populations.argmin())
     entered = "" if model.visits is None else model.visits["entered"].iloc[smallest]
     remark = f"entered {entered} times" if str(entered).isdigit() else ""
     numbers.append(("smallest state", f"{model.populations[smallest]:.1%}", remark))
     if hasattr(model, "gap"):
-        numbers.append(("certified gap", f"{model.gap:.0e}", "to the optimum for its labels"))
+        numbers.append(("gap to the optimum", _percent(model.gap), "at most: proven for these labels"))
     return [*numbers, ("warnings", str(n_warnings), "with what to do, below" if n_warnings else "")]
+
+
+def _percent(share: float) -> str:
+    """Small share in per cent, with one digit."""
+    return f"{plain_number(100.0 * share, 1)} %"
 
 
 def state_colors(model: Any) -> list[str]:
@@ -143,8 +150,8 @@ def states_section(model: Any, found: Findings) -> Section:
 def _where(found: Findings, rates: Kinetics) -> str:
     """Which Markov model numbers come from."""
     how = f", cored with margin {found.margin:.3g}" if found.margin else ""
-    method = f"; intervals: {rates.confidence}" if rates.confidence else ""
-    return f"reversible Markov model at lag time {rates.lagtime * rates.dt:.4g} {rates.unit}{how}{method}"
+    lag = amount(rates.lagtime * rates.dt, rates.unit, 4)
+    return f"reversible Markov model at lag time {lag}{how}; {intervals_by(rates.confidence)}"
 
 
 def structure_sections(model: Any, structures: Sequence[Any]) -> list[Section]:
@@ -175,11 +182,11 @@ def markov_sections(model: Any, found: Findings) -> list[Section]:
     test = found.test
     if test is None:
         return []
-    where = f"at lag time {test.lagtimes[1] * test.dt:.4g} {test.unit}"
+    where = f"at lag time {amount(test.lagtimes[1] * test.dt, test.unit, 4)}"
     said = [f"The test {where}: {verdict_of_test(test)}."]
     if test.passes is False:
         said.append(
-            "With much data a model fails by deviations too small to matter: look at the largest before you do."
+            "With much data even deviations that are too small to matter fail this test: look at how large they are."
         )
     body = paragraphs(said)
     if test.estimates.shape[1] <= MOST_PANELS:
@@ -200,7 +207,7 @@ def relevance_sections(model: Any, columns: Sequence[str] | None) -> list[Sectio
     drawn = draw_picture(
         lambda: plot_relevance(model, columns=columns), "relevance-", "relevance of residues or columns"
     )
-    caption = "How much the scores of the states change where a frame gets a column of another frame, as shares."
+    caption = "How much the states depend on each: how their scores change if its value is that of another frame."
     return [Section("Relevance", figure(drawn.svg, caption), pictures={"relevance.png": drawn.figure})]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import m3c_md
 from m3c_md.disk import checked_path, writing
-from m3c_md.markup import paragraphs, table
+from m3c_md.markup import paragraphs, table, unbroken
 
 # What a page may hold; browsers and mail take more, but it should open at once.
 MOST_BYTES = 3_000_000
@@ -110,7 +110,7 @@ class Page:
 
 
 def _number(name: str, value: str, remark: str) -> str:
-    return f"<div><dt>{escape(name)}</dt><dd>{escape(value)} <small>{escape(remark)}</small></dd></div>"
+    return f"<div><dt>{escape(name)}</dt><dd>{unbroken(escape(value))} <small>{escape(remark)}</small></dd></div>"
 
 
 def _file(name: str) -> str:

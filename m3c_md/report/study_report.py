@@ -27,6 +27,7 @@ from m3c_md.report.model_report import (
 )
 from m3c_md.report.page import Page, Section, data_table, figure, warnings_section
 from m3c_md.report.provenance import Provenance
+from m3c_md.wording import amount, with_error
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,12 +46,12 @@ def with_spreads(table: pd.DataFrame) -> pd.DataFrame:
     --------
     >>> import pandas as pd
     >>> with_spreads(pd.DataFrame({"Q": [2.5], "Q ±": [0.25], "halves": [2]})).to_dict("list")
-    {'Q': ['2.5 ± 0.25'], 'halves': [2]}
+    {'Q': ['2.50 ± 0.25'], 'halves': [2]}
     """
     shown = table.copy()
     for name in [name for name in table.columns if f"{name} ±" in table.columns]:
         pairs = zip(table[name], table[f"{name} ±"], strict=True)
-        shown[name] = [f"{mean:.4g} ± {spread:.2g}" for mean, spread in pairs]
+        shown[name] = [with_error(mean, spread) for mean, spread in pairs]
         shown = shown.drop(columns=f"{name} ±")
     return shown
 
@@ -69,7 +70,7 @@ def as_text(table: pd.DataFrame) -> pd.DataFrame:
         if isinstance(value, list):
             return " ".join(f"{share:.0%}" for share in value)
         text = f"{value:.4g}" if isinstance(value, float) else str(value)
-        return "-" if text in ("nan", "None", "<NA>", "nan ± nan", "") else text.removesuffix(" ± nan")
+        return "-" if text in ("nan", "None", "<NA>", "") else text
 
     return with_spreads(table).map(cell)
 
@@ -129,7 +130,7 @@ def comparison_page(
 
 
 def _lag(result: Any) -> str:
-    return f"{result.lagtime * result.dt:g} {result.unit}"
+    return amount(result.lagtime * result.dt, result.unit, 6)
 
 
 def _named(section: Section, method: str) -> Section:
@@ -189,7 +190,7 @@ def table_of_comparison(comparison: Any) -> str:
 
 def table_of_scan(scan: Any) -> str:
     """HTML table of the numbers of states, without their warnings."""
-    return data_table(as_text(scan.table.drop(columns="warnings")))
+    return data_table(as_text(scan.table.drop(columns=["warnings", "halves"])).rename_axis("states"))
 
 
 def _methods_section(comparison: Any) -> Section:
@@ -229,7 +230,11 @@ def scan_page(
     table = as_text(scan.table.drop(columns="warnings"))
     drawn = draw_picture(scan.plot, "scan-", "timescales, stability and populations by the number of states")
     tree = draw_picture(scan.plot_tree, "tree-", "how states split")
-    stability = "Stability: agreement of the states with those of fits to halves of the data (adjusted Rand index)."
+    stability = (
+        "Stability: agreement of the states with those of fits to halves of the data (adjusted Rand index, 1 for the "
+        "same states), as a mean and for the half that agrees least. Timescales are those at the lag time of the fits; "
+        "entered: how often the least entered state was, trajectories: how many visit the least visited one."
+    )
     sections = [
         Section(
             "Numbers of states",

@@ -129,7 +129,7 @@ class ExactReference:
         array = np.asarray(labels)
         if array.shape != self._root.shape:
             raise InputError(f"labels must have shape {self._root.shape}, one per cell, got {array.shape}")
-        check_range("lagtime", lagtime, 0.0, np.finfo(float).max)
+        check_range("lagtime", lagtime, 0.0)
         states, index = np.unique(array, return_inverse=True)
         indicators = self._root[:, None] * np.eye(len(states))[index]
         return indicators, _heat(self._symmetric, indicators, lagtime)

@@ -38,7 +38,15 @@ _CHAIN_TRIES = 1000
 
 
 class LabelledSequence(NamedTuple):
-    """Patterns and classes of a metastable sequence, and of all instances left over."""
+    """Patterns and classes of a metastable sequence, and of all instances left over.
+
+    Examples
+    --------
+    >>> y = np.repeat([0, 1], 100)
+    >>> sequence = labelled_sequence(y[:, None] + 0.5, y, 50, np.random.default_rng(0))
+    >>> sequence.train_X.shape, sequence.train_y.shape
+    ((50, 1), (50,))
+    """
 
     train_X: NDArray[Any]  # noqa: N815
     train_y: NDArray[Any]

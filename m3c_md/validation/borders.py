@@ -46,6 +46,15 @@ class ResampledRules:
         Trajectories, or blocks of them where they are fewer than ten.
     n_failed : int
         Draws that no rule could be fitted to.
+
+    Examples
+    --------
+    >>> from m3c_md import M3C
+    >>> x = np.repeat([-1.0, 1.0] * 20, 25)[:, None] + 0.2 * np.random.default_rng(0).normal(size=(1000, 2))
+    >>> estimator = M3C(2, starts=("kinetic",), bandwidth=1.0, random_state=0)
+    >>> rules = refit(estimator, [x[:500], x[500:]], 5, random_state=0)
+    >>> rules.border_uncertainty(x).max() <= 1.0
+    np.True_
     """
 
     model: StateModel

@@ -46,6 +46,7 @@ from m3c_md.validation.tables import (
     terminal_lines,
 )
 from m3c_md.validation.verdict import differences_to_leader, named_judges, verdict
+from m3c_md.wording import amount
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,11 +65,10 @@ class Comparison(ShownStudy):
     table : DataFrame
         One row per method: the setting of its model; mean and spread (standard deviation) over the held-out parts of Q,
         of VAMP-2 and of the implied timescales at the lag time (in ``unit``); ratios of these timescales to those of a
-        Markov state model of microstates on the same part; Q in hindsight, of the setting that each held-out
-        part itself would have chosen; populations, the smallest of them, how often the trajectories of the fit entered
-        the state that they entered least; how many states (summed over parts) the held-out data never visit, which then
-        add nothing to Q, and how many they visit and never leave; seconds to fit, on how many of the parts the method
-        could be judged, warnings.
+        Markov state model of microstates on the same part; Q in hindsight, of the setting that each held-out part
+        itself would have chosen; populations, the smallest of them, how often the least entered state was entered; how
+        many states (summed over parts) the held-out data never visit, which then add nothing to Q, and how many they
+        visit and never leave; seconds to fit, on how many parts the method could be judged, warnings.
     splits : DataFrame
         One row per method and held-out part: a trajectory, or a group of them.
     settings : DataFrame
@@ -88,6 +88,13 @@ class Comparison(ShownStudy):
         As given.
     messages : list of str
         What was left out and why.
+
+    Examples
+    --------
+    >>> x = np.repeat([-1.0, 1.0] * 20, 25)[:, None] + 0.2 * np.random.default_rng(0).normal(size=(1000, 2))
+    >>> found = compare([x, x[::-1]], 2, methods=("k-medoids",), n_jobs=1, random_state=0)
+    >>> found.verdict, found.models["k-medoids"].n_states
+    ('k-medoids was the only one to be judged.', 2)
     """
 
     verdict: str
@@ -141,7 +148,7 @@ class Comparison(ShownStudy):
     @property
     def _title(self) -> str:
         judges = named_judges(self.splits["held out"])
-        return f"{self.n_states} states at lag time {self.lagtime * self.dt:g} {self.unit}, on {judges}:"
+        return f"{self.n_states} states at lag time {amount(self.lagtime * self.dt, self.unit, 6)}, on {judges}:"
 
     def lines(self) -> list[str]:
         """Title, verdict and table in lines of at most 100 characters."""

@@ -62,6 +62,13 @@ class StateScan(ShownStudy):
         Why, in words. The decision is yours.
     lagtime, dt, unit
         As given.
+
+    Examples
+    --------
+    >>> x = np.repeat([-1.0, 1.0] * 20, 25)[:, None] + 0.2 * np.random.default_rng(0).normal(size=(1000, 2))
+    >>> scan = scan_states(x, (2, 3), n_resamples=2, n_jobs=1, random_state=0)
+    >>> list(scan.table.index), scan.models[2].n_states, list(scan.tree.columns)[:3]
+    ([2, 3], 2, ['n_states', 'state', 'parent'])
     """
 
     table: pd.DataFrame
@@ -150,7 +157,6 @@ def scan_states(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from m3c_md import scan_states
     >>> rng = np.random.default_rng(0)
     >>> trajs = [np.repeat([-1.0, 1.0] * 4, 40) + 0.2 * rng.normal(size=320) for _ in range(3)]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from m3c_md.clustering.visits import FEW_ENTRIES, entered_times
+from m3c_md.wording import amount
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,35 +47,42 @@ def suggest(table: pd.DataFrame, lag: float, unit: str) -> tuple[int | None, str
         return None, _not_convincing(fastest, stability, lag, unit)
     gaps = {n: _gap(fastest, n, lag) for n in good}
     known = {n: gap for n, gap in gaps.items() if not np.isnan(gap)}
-    chosen = _last_clear(known) if known else good[-1]
+    clear = _clear(known)
+    chosen = max(clear) if clear else max(known, key=lambda n: known[n]) if known else good[-1]
     reason = (
-        f"{chosen} states: labels come back when half of the data is left out (adjusted Rand index "
-        f"{stability[chosen]:.2f}, {STABLE} wanted), and the fastest process of the states, t{chosen}, takes "
-        f"{fastest[chosen]:.3g} {unit}, longer than the lag time of {lag:g} {unit}."
+        f"{chosen} states: fits to halves of the data find the same states (adjusted Rand index "
+        f"{stability[chosen]:.2f}, at least {STABLE} is asked for), and their fastest process, t{chosen}, takes "
+        f"{amount(fastest[chosen], unit)} at the lag time of the fit, {amount(lag, unit)}."
     )
     if chosen in known:
         # A next process below the lag time, or one that M3C cannot find, is not measured: the gap may be larger.
         resolved = fastest[chosen + 1] > lag
-        how = f" (t{chosen + 1} of {chosen + 1} states: {fastest[chosen + 1]:.3g} {unit})" if resolved else ""
+        how = f" (t{chosen + 1} of {chosen + 1} states: {amount(fastest[chosen + 1], unit)})" if resolved else ""
         reason += f" The next process is {'' if resolved else 'at least '}{known[chosen]:.1f} times faster{how}"
         others = ", ".join(f"{gap:.1f} after {n}" for n, gap in known.items() if n != chosen)
-        reason += f"; gaps of the others: {others}. The last clear gap counts." if others else "."
+        reason += f"; gaps of the others: {others}." if others else "."
+        if not clear:
+            reason += (
+                f" No gap is clear (a factor of {LEAST_GAP:g} or more): the largest was taken, but look for yourself."
+            )
+        elif others:
+            reason += " The last clear gap counts."
     return chosen, reason + _visits(table, chosen) + _others(table, good, list(known), stability)
 
 
-def _last_clear(gaps: dict[int, float]) -> int:
-    """Return the largest number of states with a clear gap after it; that of the largest gap if none is clear."""
-    largest = max(gaps.values())
-    clear = [n for n, gap in gaps.items() if gap >= max(LEAST_GAP, largest**0.5)]
-    return max(clear) if clear else max(gaps, key=lambda n: gaps[n])
+def _clear(gaps: dict[int, float]) -> list[int]:
+    """Return the numbers of states with a clear gap after them."""
+    largest = max(gaps.values(), default=0.0)
+    return [n for n, gap in gaps.items() if gap >= max(LEAST_GAP, largest**0.5)]
 
 
 def _not_convincing(fastest: dict[int, float], stability: dict[int, float], lag: float, unit: str) -> str:
     best = max(stability, key=lambda n: np.nan_to_num(stability[n], nan=-1.0))
-    speed = "is not resolved" if np.isnan(fastest[best]) else f"takes {fastest[best]:.3g} {unit}"
+    speed = "is not resolved" if np.isnan(fastest[best]) else f"takes {amount(fastest[best], unit)}"
     return (
-        f"No number of states is convincing: labels agree best for {best} states (adjusted Rand index "
-        f"{stability[best]:.2f}, {STABLE} wanted), whose fastest process {speed} (lag time {lag:g} {unit}). More "
+        f"No number of states is convincing: fits to halves of the data agree best for {best} states (adjusted Rand "
+        f"index {stability[best]:.2f}, at least {STABLE} is asked for), whose fastest process {speed} (lag time "
+        f"{amount(lag, unit)}). More "
         "data, other features or another lag time may help."
     )
 

@@ -13,6 +13,7 @@ from m3c_md.arrays import FloatArray
 from m3c_md.markov.timescales import ImpliedTimescales
 from m3c_md.validation.measures import Judgement
 from m3c_md.validation.methods import Fit, least_entered
+from m3c_md.wording import plain_number, with_error
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -164,9 +165,9 @@ def terminal_lines(title: str, verdict: str, table: pd.DataFrame, n_parts: int) 
         head.insert(2, "hindsight")
     rows = [head]
     for name, row in table.iterrows():
-        cells = [str(name), _with_spread(row["Q"], row["Q ±"]), _number(row["VAMP-2"])]
+        cells = [str(name), with_error(row["Q"], row["Q ±"]), _number(row["VAMP-2"])]
         cells += [_ratio_cell([row[column] for column in ratios]), _percent(row["smallest"])]
-        cells += [_count(row["entered"]), _missed(row), f"{row['seconds']:.3g}"]
+        cells += [_count(row["entered"]), _missed(row), plain_number(row["seconds"])]
         if with_settings:
             cells.insert(2, _number(row["Q in hindsight"]))
         rows.append(cells)
@@ -216,12 +217,6 @@ def _ratio_cell(values: Sequence[float]) -> str:
 
 def _ratio(value: float) -> str:
     return "-" if np.isnan(value) else f"{value:.2f}" if value < 10 else f"{value:.3g}"
-
-
-def _with_spread(value: float, spread: float) -> str:
-    if np.isnan(value):
-        return "-"
-    return f"{value:.4g}" if np.isnan(spread) else f"{value:.4g} ± {spread:.2g}"
 
 
 def _number(value: float) -> str:

@@ -123,6 +123,9 @@ def verdict(leader: str | None, differences: Mapping[str, Difference], labels: M
     first = _listed([label for name, label in labels.items() if name == leader or name in level])
     if level:
         first += " are level within errors"
+        if any(judged[name].n_parts == 2 and judged[name].half > 0.0 for name in level):
+            # Student's factor is 12.7 then: hardly any difference lies beyond it.
+            first += f", which are large with two held-out parts (largest mean Q: {labels[leader]})"
     else:
         first += " leads" if behind else " was the only one to be judged"
     parts = [first, *(f"{labels[name]} is {judged[name].words()}" for name in behind)]

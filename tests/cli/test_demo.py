@@ -21,6 +21,7 @@ from m3c_md.data import MolecularData, alanine_dipeptide, read_run
 from m3c_md.exceptions import DegenerateSolutionError
 from m3c_md.validation import metastability
 from m3c_md.validation.comparison import Comparison, compare
+from m3c_md.wording import with_error
 
 N_FRAMES, N_TRAJECTORIES = 1000, 4
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -142,7 +143,7 @@ class TestResults:
         assert "lag time 2 ps" in demo.said
         assert "residues: ALA 2 100.0%" in demo.said
         assert "B-factors: relevance of the residue" in demo.said
-        assert f"{demo.comparison.table.loc['M3C', 'Q']:.4g} ± " in demo.said
+        assert with_error(*demo.comparison.table.loc["M3C", ["Q", "Q ±"]]) in demo.said
         assert demo.said.splitlines()[-1] == f"Open the report in a browser: {demo.out / 'report.html'}"
         steps = [demo.said.index(word) for word in ("Reading traj_00.xtc", "Fitting M3C and PCCA+", "Writing labels")]
         assert steps == sorted(steps)

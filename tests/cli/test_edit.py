@@ -34,6 +34,13 @@ def test_names_and_merged_states(saved: Path, tmp_path: Path, capsys: pytest.Cap
     assert (out.parent / "features.json").read_text() == "{}"
 
 
+def test_states_to_merge_go_by_their_new_names_too(saved: Path, tmp_path: Path) -> None:
+    out = tmp_path / "new.m3c"
+    edits = ["--rename", "1=left", "2=right", "--merge", "sides=left,right"]
+    assert main(["edit", str(saved), *edits, "--out", str(out)]) == 0
+    assert load_model(out).state_names == ["sides", "1"]
+
+
 def test_states_may_be_given_by_name_and_the_input_replaced_if_told(saved: Path, tmp_path: Path) -> None:
     path = tmp_path / "model.m3c"
     path.write_bytes(saved.read_bytes())

@@ -10,6 +10,7 @@ import pytest
 from m3c_md.cli import main
 from m3c_md.cli.study import COMPARE_FILES, METHODS, SCAN_FILES
 from m3c_md.validation.contenders import METHODS as REAL_METHODS
+from m3c_md.wording import with_error
 
 
 def test_compare(molecule, tmp_path, capsys):
@@ -43,7 +44,7 @@ def test_compare(molecule, tmp_path, capsys):
     assert table["setting"].fillna("").tolist() == ["10 cells", ""]
     for text in (said.out, (tmp_path / "report.txt").read_text()):
         assert "2 states at lag time 2 ps, on held-out trajectories:" in text
-        assert f"{table.loc['PCCA+', 'Q']:.4g} ± " in text
+        assert with_error(*table.loc["PCCA+", ["Q", "Q ±"]]) in text
         assert "PCCA+ (10 cells)" in text
         assert all(len(line) <= 100 for line in text[text.index("2 states at lag") :].splitlines()[:8])
     splits = pd.read_csv(tmp_path / "splits.csv")

@@ -155,7 +155,7 @@ class TestAlanineDipeptide:
         words = "\n".join(profile.words())
         assert "torsions: ALA 2 β\n" in words
         assert "torsions: ALA 2 α_L\n" in words
-        assert "told from state 1 by psi ALA 2 (150 ± 24° here" in words
+        assert "differs from state 1 by psi ALA 2 (150 ± 24° here" in words
 
     def test_files_and_trajectories_say_what_arrays_say(self, dipeptide: MolecularData, three_states: M3CModel) -> None:
         import mdtraj as md
@@ -177,7 +177,7 @@ class TestAlanineDipeptide:
         named = three_states.rename({1: "helical", 2: "left"})
         words = "\n".join(state_profile(named, dipeptide.columns, dipeptide.features[:1]).words())
         assert "\nhelical, " in words
-        assert "told from left by phi ALA 2" in words
+        assert "differs from left by phi ALA 2" in words
         assert "state 0, " in words
 
     def test_a_state_without_frames_is_told_apart_from_zero(
@@ -245,7 +245,7 @@ class TestRefusals:
         profile = state_profile(KMedoids(2, random_state=0).fit_fetch(x), COLUMNS, x)
         assert profile.borders.empty
         assert "has no gradient" in profile.missing[-1]
-        assert "told from" not in repr(profile)
+        assert "differs from" not in repr(profile)
 
     @pytest.mark.parametrize(
         ("featurizer", "message"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +22,7 @@ DOCS = ROOT / "docs"
 PAGES = [path for path in sorted(DOCS.rglob("*.md")) if not {"_build", "_static", "jupyter_execute"} & set(path.parts)]
 LINKED = [*PAGES, *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
 LINKED += [ROOT / folder / "README.md" for folder in ("notebooks", "benchmarks", "data")]
+PUBLIC = ("m3c_md", *(f"m3c_md.{name}" for name in ("data", "features", "plots", "systems", "validation")))
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 
 
@@ -107,3 +110,12 @@ def test_mathematics_is_drawn_without_a_network() -> None:
     hosts = set(re.findall(r"https?://([\w.-]+)", script))
     # Names of formats, and the address in "About MathJax".
     assert hosts <= {"www.w3.org", "www.mathjax.org"}
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_every_public_name_has_an_example(module: str) -> None:
+    """The doctests run it."""
+    loaded = importlib.import_module(module)
+    offered = [getattr(loaded, name) for name in loaded.__all__]
+    missing = [found.__name__ for found in offered if callable(found) and ">>>" not in (inspect.getdoc(found) or "")]
+    assert missing == []

@@ -184,7 +184,7 @@ class TestIntervals:
         found = transition_paths(walks(20, 200, 0), 0, 3, random_state=0)
         low, high = found.intervals["mfpt"]
         assert f"({low:.3g} to {high:.3g}) frame" in repr(found)
-        assert "95 % bootstrap" in repr(found)
+        assert "95 % intervals by resampling whole trajectories" in repr(found)
         low, high = found.pathways.loc[0, ["flux low", "flux high"]]
         assert f"({low:.3g} to {high:.3g})" in repr(found)
 

@@ -55,6 +55,11 @@ class TestKnownLaw:
         its = ImpliedTimescales([1, 2, 4, 8], np.array([[20.0], [20.1], [20.0], [20.2]]), dt=0.5, unit="ns")
         assert "t2 = 10 ns, level from lag time 0.5 ns on" in repr(its)
 
+    def test_frames_are_counted_and_long_times_have_no_exponent(self) -> None:
+        found = Plateau("t2", 2104.0, 1762.0, 2504.0, 56, True, None).describe()
+        assert found == "t2 = 2100 frames (95 %: 1760 to 2500), level from lag time 56 frames on"
+        assert "lag time 1 frame on" in Plateau("t2", 20.0, 10.0, 30.0, 1, True, None).describe()
+
 
 class TestChains:
     def test_a_markov_chain_is_level_from_the_first_lag_on(self) -> None:

@@ -14,6 +14,7 @@ from m3c_md import transition_paths
 from m3c_md.exceptions import InputError
 from m3c_md.plots import plot_paths, state_color
 from m3c_md.plots.paths import WAY, path_positions
+from tests.markov import markov_chain
 
 matplotlib.use("Agg")
 FORK = np.array([[0.85, 0.1, 0.05, 0.0], [0.1, 0.8, 0.0, 0.1], [0.05, 0.0, 0.9, 0.05], [0.0, 0.1, 0.05, 0.85]])
@@ -88,3 +89,26 @@ def test_given_axes_are_used() -> None:
 def test_something_else_is_refused() -> None:
     with pytest.raises(InputError, match="transition_paths"):
         plot_paths(MarkovStateModel(FORK))  # type: ignore[arg-type]
+
+
+# As of asp7: a state that is hardly on the way stands above the source, with little room between the two.
+ASIDE = np.array([[0.985, 0.01, 0.005], [0.02, 0.979, 0.001], [0.02, 0.005, 0.975]])
+
+
+def test_words_leave_short_arrows_to_be_seen() -> None:
+    paths = transition_paths(markov_chain(ASIDE, 10_000, 0), 0, 2, dt=0.5, unit="ns", random_state=0)
+    axes = plot_paths(paths)
+    axes.figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in axes.texts if text.get_text().count("\n") == 2]
+    arrows = of(axes, FancyArrowPatch)
+    assert len(arrows) == len(boxes) == 3
+    for arrow in arrows:
+        points = arrow.get_transform().transform_path(arrow.get_path()).vertices
+        way = points[0] + np.linspace(0.0, 1.0, 100)[:, None] * (points[2] - points[0])
+        assert np.mean([any(box.contains(*point) for box in boxes) for point in way]) < 0.7
+
+
+def test_small_fluxes_are_written_without_exponents() -> None:
+    axes = plot_paths(transition_paths(markov_chain(ASIDE, 10_000, 0), 0, 2, dt=0.5, unit="ns", random_state=0))
+    assert not any("e-" in text.get_text() or "e+" in text.get_text() for text in axes.texts)
+    assert "$10^{-3}$/ns" in axes.get_title()

@@ -339,3 +339,13 @@ def test_alanine_dipeptide_beta_region_wraps():
     beta, across, alpha = (state for state, _ in states_drawn(ax, [(-80, 150), (-80, -179), (-80, -20)]))
     assert beta == across == model.transform(sines_and_cosines([[-80.0, 150.0]]))[0]
     assert alpha == model.transform(sines_and_cosines([[-80.0, -20.0]]))[0] != beta
+
+
+class TestManyMaps:
+    def test_more_than_four_come_in_rows_and_do_not_overlap(self, clouds):
+        axes = plot_state_map({f"method {i}": NearestCentre(CENTRES, clouds) for i in range(5)}, clouds, bins=20)
+        axes[0].figure.canvas.draw()
+        boxes = [panel.get_tightbbox() for panel in axes]
+        assert len({round(panel.get_position().y0, 3) for panel in axes}) == 2
+        assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+        assert [bool(panel.get_ylabel()) for panel in axes] == [True, False, False, True, False]

@@ -61,6 +61,24 @@ class TestTree:
         colors = [color for (_, y), (_, color) in sorted(drawn.items()) if y == 0.0]
         assert colors == [state_color(0).upper(), state_color(1).upper()]
 
+    def test_no_branch_runs_through_a_population(self) -> None:
+        # As of asp7: the large state loses a part in every row, and its thick branch leads to the left.
+        rows = [
+            *[(2, 0, pd.NA, True, 0.87, 10.8), (2, 1, pd.NA, True, 0.13, 10.8)],
+            *[(3, 0, 0, True, 0.68, 7.7), (3, 1, 0, True, 0.2, 7.7), (3, 2, 1, True, 0.12, NAN)],
+            *[(4, 0, 0, True, 0.56, 5.7), (4, 1, 1, True, 0.2, NAN), (4, 2, 2, True, 0.12, NAN)],
+            (4, 3, 0, True, 0.12, 5.7),
+        ]
+        axes = plot_state_tree(pd.DataFrame(rows, columns=tree().columns).astype({"parent": "Int64"}))
+        axes.figure.canvas.draw()
+        shares = [text.get_window_extent() for text in axes.texts if text.get_text().endswith("%")]
+        assert len(shares) == 9
+        for line in axes.lines:
+            ends = axes.transData.transform(line.get_xydata())
+            way = ends[0] + np.linspace(0.0, 1.0, 200)[:, None] * (ends[1] - ends[0])
+            half = 0.5 * line.get_linewidth() * axes.figure.dpi / 72.0
+            assert not any(box.padded(half).contains(*point) for box in shares for point in way)
+
     def test_lines(self) -> None:
         axes = plot_state_tree(tree())
         assert len(axes.lines) == 7

@@ -81,6 +81,22 @@ def test_it_can_be_printed(page: Browser) -> None:
     assert printed.count(b"/Type /Page\n") > 1 or printed.count(b"/Type /Page") > 2
 
 
+def test_whole_molecules_are_printed(page: Browser) -> None:
+    page.call("Emulation.setEmulatedMedia", media="print")
+    try:
+        boxes = page.evaluate(
+            "[...document.querySelectorAll('.molecule')].map(box =>"
+            " [box, box.querySelector('canvas')].map(part => [part.offsetWidth, part.offsetHeight]))"
+        )
+        assert len(boxes) == 3
+        for box, canvas in boxes:
+            # As wide as its frame, not as wide as it was on the screen.
+            assert canvas == box
+            assert box[0] > 50
+    finally:
+        page.call("Emulation.setEmulatedMedia", media="")
+
+
 def test_names_stay_text(page: Browser) -> None:
     assert page.evaluate("typeof window.evil") == "undefined"
     assert "<script>window.evil = 1</script>" in page.evaluate("document.body.innerText")

@@ -305,6 +305,7 @@ def model_call(name: str, **fixed: Any) -> Call:
 MODELS: list[Row] = [
     *rows(on("sample n", lambda at: lambda v: at.model.sample(X, v)), (0, -1, 1.5, "2", None), InputError, rf"n=VALUE {WHOLE} 1"),
     *rows(on("sample by", lambda at: lambda v: at.model.sample(X, 2, by=v)), ("depth", None, 1), InputError, r"by=VALUE is not known; choose one of 'margin', 'random'"),
+    *rows(on("core margin", lambda at: lambda v: at.model.core(X, v)), (-1, np.nan, np.inf, "a", True), InputError, r"margin=VALUE must be a number of at least 0$"),
     *rows(on("sample seed", lambda at: lambda v: at.model.sample(X, 2, by="random", random_state=v)), (-1, "a", 1.5, True, []), InputError, rf"random_state=VALUE {SEED}"),
     *rows(on("sample seed unused", lambda at: lambda v: at.model.sample(X, 2, random_state=v)), ("a",), InputError, rf"random_state=VALUE {SEED}"),
     ("sample data", lambda at: at.model.sample([X, X[:, :1]], 2), InputError, r"trajectory 1 has 1 columns, but the model"),
@@ -454,7 +455,7 @@ SYSTEMS: list[Row] = [
     *rows(on("reference modes", lambda at: lambda v: reference().slow_modes(v)), (0, 1.5, None, "a", True), InputError, rf"count=VALUE {WHOLE} 1"),
     *rows(on("reference modes", lambda at: lambda v: reference().relaxation_times(v)), (10**6,), InputError, r"count=1000001 must not be larger than 94"),
     *rows(on("reference Q", lambda at: lambda v: reference().metastability(v, 0.2)), (None, [0, 1], "a"), InputError, r"labels must have shape \(96,\), one per cell"),
-    *rows(on("reference lag", lambda at: lambda v: reference().metastability(CELLS, v)), (-1, np.nan, np.inf, None, "a", True), InputError, r"lagtime=VALUE must be a number from 0"),
+    *rows(on("reference lag", lambda at: lambda v: reference().metastability(CELLS, v)), (-1, np.nan, np.inf, None, "a", True), InputError, r"lagtime=VALUE must be a number of at least 0$"),
     *rows(on("reference best", lambda at: lambda v: reference().best_partition(v, 0.2)), (1, 2.5, None), InputError, rf"n_states=VALUE {WHOLE} 2"),
     *rows(on("sequence length", lambda at: lambda v: labelled_sequence(X, STATES, v, RNG)), (0, -1, 1.5, "a"), InputError, rf"length=VALUE {WHOLE} 1"),
     *rows(on("sequence length", lambda at: lambda v: labelled_sequence(X, STATES, v, RNG)), (301,), InputError, r"length must be between 1 and the 300 instances"),

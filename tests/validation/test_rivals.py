@@ -156,7 +156,7 @@ class TestText:
         lines = terminal_lines("title", "word " * 60, table, 5)
         assert max(map(len, lines)) <= WIDTH == 100
         (row,) = (line for line in lines if line.startswith("TICA + PCCA+ "))
-        assert all(text in row for text in ("10.89 ± 0.0012", "10.91", "9.877", "12+34", "0.0%", "123456"))
+        assert all(text in row for text in ("10.8912 ± 0.0012", "10.91", "9.877", "12+34", "0.0%", "123456"))
         assert any(line.startswith("an estimat") and "… " in line for line in lines)
         assert "10 components at lag 100, 500 cells" in " ".join(lines)
 

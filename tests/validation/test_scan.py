@@ -50,9 +50,9 @@ def scanned() -> StateScan:
 class TestThreeWells:
     def test_three_is_suggested(self, scanned: StateScan) -> None:
         assert scanned.suggestion == 3
-        assert scanned.reason.startswith("3 states: labels come back")
+        assert scanned.reason.startswith("3 states: fits to halves of the data find the same states")
         assert (scanned.lagtime, scanned.dt, scanned.unit) == (2, 0.5, "ns")
-        assert "longer than the lag time of 1 ns" in scanned.reason
+        assert "at the lag time of the fit, 1 ns" in scanned.reason
 
     def test_of_a_single_trajectory(self) -> None:
         found = quick(hidden_markov_wells(400, 3, seed=4).frames, range(2, 5), lagtime=2)
@@ -340,7 +340,7 @@ class TestShown:
     def test_html_is_escaped(self) -> None:
         html = quick(TRAJS[:1], 3, n_resamples=1, unit="<i>s")._repr_html_()
         assert "<i>" not in html
-        assert "the lag time of 1 &lt;i&gt;s" in html or "(lag time 1 &lt;i&gt;s)" in html
+        assert "the lag time of the fit, 1 &lt;i&gt;s" in html or "(lag time 1 &lt;i&gt;s)" in html
 
     def test_survives_pickling(self, scanned: StateScan) -> None:
         again = pickle.loads(pickle.dumps(scanned))

@@ -25,8 +25,8 @@ class TestSuggest:
         assert chosen == 3
         assert "The next process is 10.0 times faster (t4 of 4 states: 4 ps); gaps of the others" in reason
         assert "gaps of the others: 1.2 after 2, 1.3 after 4. The last clear gap counts." in reason
-        assert "(adjusted Rand index 0.90, 0.8 wanted)" in reason
-        assert "t3, takes 40 ps, longer than the lag time of 1 ps" in reason
+        assert "(adjusted Rand index 0.90, at least 0.8 is asked for)" in reason
+        assert "t3, takes 40 ps at the lag time of the fit, 1 ps" in reason
         assert "Not stable: 5 (0.20)." in reason
 
     def test_the_last_clear_gap_wins_over_the_first_splits_of_a_tree(self) -> None:
@@ -37,7 +37,10 @@ class TestSuggest:
 
     def test_without_a_clear_gap_the_largest(self) -> None:
         times = {2: (1.0, 90.0), 3: (1.0, 50.0), 4: (1.0, 45.0)}
-        assert suggest(table(times), 1.0, "ps")[0] == 2
+        chosen, reason = suggest(table(times), 1.0, "ps")
+        assert chosen == 2
+        assert "gaps of the others: 1.1 after 3. No gap is clear (a factor of 2 or more)" in reason
+        assert "The last clear gap counts" not in reason
 
     def test_a_next_process_below_the_lag_counts_as_the_lag(self) -> None:
         chosen, reason = suggest(table({2: (1.0, 50.0), 3: (1.0, 30.0), 4: (1.0, 0.001)}), 5.0, "ps")
@@ -76,7 +79,7 @@ class TestSuggest:
     def test_none_is_convincing(self) -> None:
         chosen, reason = suggest(table({2: (0.5, 50.0), 3: (0.7, 40.0)}), 1.0, "ps")
         assert chosen is None
-        assert "labels agree best for 3 states (adjusted Rand index 0.70, 0.8 wanted)" in reason
+        assert "agree best for 3 states (adjusted Rand index 0.70, at least 0.8 is asked for)" in reason
         assert "takes 40 ps (lag time 1 ps)" in reason
 
     def test_stable_but_not_slow(self) -> None:

@@ -48,6 +48,11 @@ class TestVerdict:
         text = said(A=[2.9, 2.8, 2.7], B=[2.91, 2.79, 2.69], C=[2.7, 2.59, 2.5])
         assert text.startswith("A and B are level within errors; C is behind by .20")
 
+    def test_two_parts_hardly_tell_methods_apart(self) -> None:
+        text = said(A=[1.95, 1.93], B=[1.64, 1.72])
+        assert text == "A and B are level within errors, which are large with two held-out parts (largest mean Q: A)."
+        assert said(A=[1.95, 1.93], B=[1.95, 1.93]) == "A and B are level within errors."
+
     def test_one_leads(self) -> None:
         assert said(A=[1.5, 1.6], B=[1.4, 1.5]).startswith("A leads; B is behind by .10 ±")
 
