@@ -124,15 +124,18 @@ def sample(
             bar.close()
 
 
-def read_weights(folder: Path) -> list[npt.NDArray[np.float64]]:
+def read_weights(folder: Path | str) -> list[npt.NDArray[np.float64]]:
     """Weights that undo the bias, one array for each finished trajectory of `sample`; the mean of each is one.
 
     They go with the features of `m3c_md.data.read_run`: averages with these weights are those of the molecule without
     bias, and ``M3C.fit(features, weights=weights)`` sees its distribution.
     """
-    from m3c_md.disk import read_array
+    from m3c_md.disk import checked_path, read_array
     from m3c_md.exceptions import InputError
 
+    folder = checked_path("folder", folder)
+    if not (folder / BIAS).is_file():
+        raise InputError(f"{folder} has no {BIAS}; give a folder of m3c-md sample")
     thermal = GAS_CONSTANT * read_settings(folder).temperature
     weights = []
     for trajectory in range(len(list(folder.glob("traj_*_bias.npy")))):
@@ -142,17 +145,17 @@ def read_weights(folder: Path) -> list[npt.NDArray[np.float64]]:
         factors = np.exp((biases - biases.max()) / thermal)
         weights.append(factors / factors.mean())
     if not weights:
-        raise InputError(f"{folder} has no finished biased trajectory; give a folder of m3c-md sample")
+        raise InputError(f"{folder} has no finished trajectory; run m3c-md sample again, it goes on where it was")
     return weights
 
 
-def read_fillings(folder: Path) -> list[Filled]:
+def read_fillings(folder: Path | str) -> list[Filled]:
     """How the bias of each finished trajectory of `sample` was filled.
 
     Fewer than `ROUND_TRIPS` say that filling was given up: the molecule may stay where it is, and errors may be too
     small.
     """
-    return [_read_filling(folder, trajectory) for trajectory in range(len(read_weights(folder)))]
+    return [_read_filling(Path(folder), trajectory) for trajectory in range(len(read_weights(folder)))]
 
 
 # --- one trajectory ----------------------------------------------------------------------------------------------

@@ -128,7 +128,18 @@ def test_runs_without_a_bias_are_not_gone_on_with(case: Case, tmp_path: Path, mo
     stand_in.simulate(TINY, 1, tmp_path)
     with pytest.raises(ValueError, match="has trajectories without a bias; choose another --out"):
         run(case, tmp_path)
-    with pytest.raises(InputError, match="has no finished biased trajectory; give a folder of m3c-md sample"):
+    with pytest.raises(InputError, match=r"has no bias\.json; give a folder of m3c-md sample"):
+        read_weights(str(tmp_path))
+
+
+def test_weights_of_a_run_that_was_stopped_at_once(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_stand_ins(monkeypatch)
+    monkeypatch.setattr(runs, "run_chunk", stand_in.stop)
+    with pytest.raises(KeyboardInterrupt):
+        run(case, tmp_path)
+    with pytest.raises(
+        InputError, match="has no finished trajectory; run m3c-md sample again, it goes on where it was"
+    ):
         read_weights(tmp_path)
 
 
