@@ -12,7 +12,8 @@ With --entries the reference is made if it is not there yet. For each of four ru
 trajectories, eight biased trajectories are run as in notebook 7 (0.4 ns or more fill the bias, 1 ns is collected), then
 trajectories of 5 ns without bias, as many as --free says. Entries into the core of α_L are counted as `m3c-md sample`
 counts them, and populations are compared with the reference. What is finished is kept in FOLDER: after a stop (or with
-a smaller --free) the same command goes on, and counts whatever is finished.
+a smaller --free) the same command goes on, and counts whatever is finished. With --free 0 in a new FOLDER the count
+without bias is that of the last rows.
 """
 
 from __future__ import annotations
@@ -195,9 +196,15 @@ def count_entries(folder: Path, data: Any, featurizer: Any, reference: Any, n_fr
         usual = dataclasses.replace(DEFAULTS["alanine-dipeptide"], temperature=TEMPERATURE, n_frames=2500, seed=7000)
         simulate(usual, n_free, folder / "free", progress=tqdm)
     for name, model in rules.items():
-        free = rate_ends(*entries(folder / "free", model, RARE))
+        free = rate_ends(*entries(folder / "free", model, RARE)) if (folder / "free").exists() else earlier_free()
         row = {"kind": "entries", "rule": name, "temperature": TEMPERATURE, "state": RARE}
         keep(row | compared(biased[name], free, judged(reference, model)))
+
+
+def earlier_free() -> dict[str, Any]:
+    """What was counted without bias when the last row was made, along the rule of that row."""
+    rows = [json.loads(line) for line in RESULTS.read_text().splitlines()]
+    return next(row["free"] for row in rows if row["kind"] == "entries")
 
 
 def keep(row: dict[str, Any]) -> None:
