@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from m3c_md.clustering.margin_model import MarginModel
+    from m3c_md.data.free_energies import StateWeights
     from m3c_md.data.sampling import Filled
     from m3c_md.inputs.dihedral_columns import DihedralColumns
 
@@ -87,8 +88,8 @@ def run_sample(options: argparse.Namespace, console: Console) -> int:
     from m3c_md.data.dynamics import DEFAULTS
     from m3c_md.data.free_energies import state_weights
     from m3c_md.data.sampling import read_fillings, read_weights, sample
+    from m3c_md.data.simulate import read_settings
     from m3c_md.exceptions import InputError
-    from m3c_md.inputs.state_names import state_title
 
     try:
         import openmm  # noqa: F401
@@ -114,13 +115,7 @@ def run_sample(options: argparse.Namespace, console: Console) -> int:
     entered = entries_per_ns(model.core(run.features, margin=CORE).dtrajs, model.n_states, run.dt)
     console.say(f"{options.out}: {run}, biased along {variable.formula}.")
     console.say(filling_text(fillings, run.dt))
-    console.say("Without the bias (± standard error over trajectories; entries are those of the biased run):")
-    for state in range(model.n_states):
-        console.say(
-            f"  {state_title(model.state_names, state)}: population {found.populations[state]:.4f} ± "
-            f"{found.population_errors[state]:.4f}, free energy {found.free_energies[state]:.2f} ± "
-            f"{found.free_energy_errors[state]:.2f} kJ/mol, entered {entered[state]:.2f} times per ns"
-        )
+    _say_populations(console, model, found, entered)
     ns = sum(map(len, run.angles)) * run.dt / 1000.0
     for doubt in doubts(fillings, [round(rate * ns) for rate in entered]):
         console.warn(doubt)
@@ -129,7 +124,7 @@ def run_sample(options: argparse.Namespace, console: Console) -> int:
             "command": "sample",
             "molecule": molecule,
             "states": list(variable.states),
-            "settings": {**dataclasses.asdict(settings), **dataclasses.asdict(filling)},
+            "settings": {**dataclasses.asdict(read_settings(options.out)), **dataclasses.asdict(filling)},
             "n_trajectories": len(run.angles),
             "filling": [filled._asdict() for filled in fillings],
             **found._asdict(),
@@ -140,6 +135,18 @@ def run_sample(options: argparse.Namespace, console: Console) -> int:
         }
     )
     return 0
+
+
+def _say_populations(console: Console, model: MarginModel, found: StateWeights, entered: Any) -> None:
+    from m3c_md.inputs.state_names import state_title
+
+    console.say("Without the bias (± standard error over trajectories; entries are those of the biased run):")
+    for state in range(model.n_states):
+        console.say(
+            f"  {state_title(model.state_names, state)}: population {found.populations[state]:.4f} ± "
+            f"{found.population_errors[state]:.4f}, free energy {found.free_energies[state]:.2f} ± "
+            f"{found.free_energy_errors[state]:.2f} kJ/mol, entered {entered[state]:.2f} times per ns"
+        )
 
 
 def _given(options: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any]:
@@ -194,8 +201,8 @@ def doubts(fillings: Sequence[Filled], n_entered: Sequence[int]) -> list[str]:
     >>> from m3c_md.data.sampling import Filled
     >>> doubts([Filled(500, 4), Filled(700, 3)], [40, 30, 12])
     []
-    >>> [doubt.split(";")[0] for doubt in doubts([Filled(500, 4)], [40, 30, 2])]
-    ['entered fewer than 10 times: state 2, whose population is a guess however small its error is']
+    >>> [doubt.split(";")[0] for doubt in doubts([Filled(500, 4)], [40, 3, 2])]
+    ['states entered fewer than 10 times: 1, 2']
     """
     from m3c_md.data.bias import ROUND_TRIPS
 
@@ -206,12 +213,12 @@ def doubts(fillings: Sequence[Filled], n_entered: Sequence[int]) -> list[str]:
             f"{n_short} of {len(fillings)} trajectories made fewer than {ROUND_TRIPS} round trips across the border "
             "while their bias was filled, and may stay on one side of it; use a larger --fill-frames"
         )
-    for state, n in enumerate(n_entered):
-        if n < FEW_ENTRIES:
-            found.append(
-                f"entered fewer than {FEW_ENTRIES} times: state {state}, whose population is a guess however small its "
-                "error is; use a larger --n-frames or --n-trajectories"
-            )
+    few = [str(state) for state, n in enumerate(n_entered) if n < FEW_ENTRIES]
+    if few:
+        found.append(
+            f"states entered fewer than {FEW_ENTRIES} times: {', '.join(few)}; their populations are guesses, however "
+            "small the errors are; use a larger --n-frames or --n-trajectories"
+        )
     return found
 
 

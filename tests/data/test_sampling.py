@@ -307,11 +307,11 @@ class TestCommand:
         assert (found["molecule"], found["n_trajectories"]) == ("alanine-dipeptide", 3)
         assert sum(found["populations"]) == pytest.approx(1.0)
         assert len(found["free_energies"]) == len(found["entries_per_ns"]) == 3
-        assert found["settings"]["fill_frames"] == 4
+        assert (found["settings"]["fill_frames"], found["settings"]["time_step"]) == (4, 0.002)
         assert [filled["frames"] for filled in found["filling"]] == [16] * 3  # never across the border
         said = "\n".join(found["warnings"])
         assert "3 of 3 trajectories made fewer than 3 round trips across the border" in said
-        assert "state 2, whose population is a guess" in said
+        assert "states entered fewer than 10 times: 0, 1, 2; their populations are guesses" in said
         assert len(read_weights(tmp_path / "biased")) == 3
 
     def test_ctrl_c_says_how_to_go_on(self, model: Path, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
