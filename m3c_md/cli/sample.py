@@ -26,12 +26,13 @@ CORE = 0.5
 FEW_ENTRIES = 10
 """A state that was entered less often has a population that is a guess: a third of it, by counting statistics."""
 
-N_FRAMES, CHUNK_FRAMES = 2000, 100
-"""Frames to collect per trajectory; frames that a stop loses at most."""
+N_TRAJECTORIES, N_FRAMES, CHUNK_FRAMES = 8, 1000, 100
+"""Trajectories, and frames to collect for each (errors over fewer trajectories are hardly known themselves); frames that
+a stop loses at most."""
 
 EXAMPLES = """examples:
   m3c-md sample states/model.m3c --states 2 --temperature 300 --out biased
-  m3c-md sample states/model.m3c --states 0 2 --n-trajectories 8 --n-frames 5000 --out biased
+  m3c-md sample states/model.m3c --states 0 2 --n-trajectories 16 --n-frames 5000 --out biased
 
 MODEL must be of alanine dipeptide or deca-alanine, by m3c-md fit. Name the state that is to be entered and left more
 often: metadynamics along its score less the mean of all others (or of those that are named after it) fills a bias,
@@ -55,7 +56,11 @@ def add_sample(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--states", type=whole_number(0), nargs="+", metavar="I", help="a state, alone or before others; from 0 on"
     )
     parser.add_argument(
-        "--n-trajectories", type=whole_number(1), default=4, metavar="N", help="each with its own bias (default: 4)"
+        "--n-trajectories",
+        type=whole_number(1),
+        default=N_TRAJECTORIES,
+        metavar="N",
+        help=f"each with its own bias (default: {N_TRAJECTORIES})",
     )
     parser.add_argument(
         "--n-frames",
