@@ -27,8 +27,8 @@ FEW_ENTRIES = 10
 """A state that was entered less often has a population that is a guess: a third of it, by counting statistics."""
 
 N_TRAJECTORIES, N_FRAMES, CHUNK_FRAMES = 8, 1000, 100
-"""Trajectories, and frames to collect for each (errors over fewer trajectories are hardly known themselves); frames that
-a stop loses at most."""
+"""Trajectories (errors over fewer are hardly known themselves), frames to collect for each, frames that a stop loses at
+most."""
 
 EXAMPLES = """examples:
   m3c-md sample states/model.m3c --states 2 --temperature 300 --out biased
