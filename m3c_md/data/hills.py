@@ -1,9 +1,13 @@
-"""Hills that an integrator can climb: how wide they are, and how long a time step may be on them.
+"""Hills that an integrator can climb: how long a time step is on them, and how wide they must be for it.
 
 The difference of two scores is nearly level inside of states and steep at their borders: in a time step of 4 fs it
 changes by 0.005 here and by 0.1 there. Hills of that width would be jumped over in one step. Forces then are not those
 of the bias, the molecule is heated on its way across a border, and no weights can undo that: with hills of 0.1 and
 steps of 4 fs the population of a state of alanine dipeptide came out at a thousandth of what it is.
+
+Hills must not be wide either. A state is a narrow range of the variable: hills as wide as the way from one state to the
+next lift the border as much as the states, and nothing is gained. Steps of half the usual length allow hills of half
+the width.
 """
 
 from __future__ import annotations
@@ -12,15 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from m3c_md.arrays import FloatArray
-from m3c_md.data.dynamics import TIME_STEP_PS
-from m3c_md.exceptions import InputError
 from m3c_md.export.torsions import sines_and_cosines, torsions
 from m3c_md.export.variable import CollectiveVariable
 
+TIME_STEP_PS = 0.002
+"""Of biased runs, at most."""
 STEPS_PER_WIDTH = 2.5
-"""A hill is at least so many thermal time steps wide, where the variable is fastest."""
-SHORTEST_PS = 0.0005
-"""Shorter time steps are not worth their price."""
+"""A hill is so many thermal time steps wide, where the variable is fastest."""
 
 
 def thermal_speeds(
@@ -67,27 +69,19 @@ def thermal_speeds(
     return values, np.sqrt(thermal * (by_point**2).sum(axis=-1) @ (1.0 / masses))
 
 
-def longest_time_step(width: float, speeds: FloatArray) -> float:
-    """Time step in ps that hills of a width allow: 4 fs, or that divided by two so many times.
+def hill_width(time_step: float, speeds: FloatArray) -> float:
+    """Width of the narrowest hills that are not jumped over, in units of the collective variable.
 
     Parameters
     ----------
-    width : float
-        In units of the collective variable.
+    time_step : float
+        In ps.
     speeds : (n_frames,) array
         Of `thermal_speeds`.
 
     Examples
     --------
-    >>> longest_time_step(1.0, np.full(10, 50.0)), longest_time_step(1.0, np.full(10, 150.0))
-    (0.004, 0.002)
+    >>> hill_width(0.002, np.array([1.0, 40.0, 3.0]))
+    0.2
     """
-    step, fast = TIME_STEP_PS, float(speeds.max())
-    while step > SHORTEST_PS and STEPS_PER_WIDTH * step * fast > width:
-        step /= 2.0
-    if STEPS_PER_WIDTH * step * fast > width:
-        raise InputError(
-            f"hills of the width {width:.3g} are jumped over: the variable moves by {step * fast:.3g} in a step of "
-            f"{1000.0 * step:g} fs; make them wider, or name two other states"
-        )
-    return step
+    return STEPS_PER_WIDTH * time_step * float(speeds.max())

@@ -3,14 +3,14 @@
 Well-tempered metadynamics (Barducci, Bussi and Parrinello 2008) fills the wells along a collective variable first. The
 bias is then left as it is, and frames are collected: with a bias V that no longer changes, weights exp(V / kT) are
 exact, however well or badly the wells were filled, as long as the time step suits the bias (see `m3c_md.data.hills`).
-The variable is the difference of two scores seen through a blur: the scores themselves are so level inside of states
-that a bias along them cannot lift a molecule from the bottom of a well. Every trajectory fills its own bias and is thus
-an estimate of its own.
+Filling goes on until the molecule has gone to and fro across the border, within bounds (see `m3c_md.data.bias`). Every
+trajectory fills its own bias and is thus an estimate of its own.
 
 Runs are cut into chunks as in `m3c_md.data.simulate`; besides the files that are named there, a folder has::
 
     bias.json                 how the bias is made, and of which collective variable
     traj_00_bias.npy          float64, value of the variable and bias in kJ/mol of each frame
+    traj_00_filling.json      how many frames filled the bias, and how many round trips were made meanwhile
 """
 
 from __future__ import annotations
@@ -19,18 +19,17 @@ import copy
 import dataclasses
 import hashlib
 import json
-import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from m3c_md.data.bias import LONGEST, ROUND_TRIPS, Bias, Filling, Plan, crossings, make_plan
 from m3c_md.data.dynamics import PhaseSpacePoint, Settings, chunk_seed, current_point, make_context, start_point
 from m3c_md.data.free_energies import GAS_CONSTANT
-from m3c_md.data.hills import longest_time_step, thermal_speeds
 from m3c_md.data.simulate import (
     SETTINGS,
     TOPOLOGY,
@@ -44,6 +43,7 @@ from m3c_md.data.simulate import (
     write_xtc,
     writing_file,
 )
+from m3c_md.export.torsions import sines_and_cosines, torsions
 
 if TYPE_CHECKING:
     import openmm
@@ -52,130 +52,21 @@ if TYPE_CHECKING:
     from m3c_md.inputs.dihedral_columns import DihedralColumns
 
 BIAS = "bias.json"
-N_POINTS = 1001
-"""Points of the grid that holds the bias."""
-_GROUP = 31
-"""Force group of the bias; all other forces are in group 0."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Filling:
-    """How the bias is made.
+class Filled(NamedTuple):
+    """How the bias of a trajectory was filled.
 
     Attributes
     ----------
-    fill_frames
-        Frames during which hills are dropped.
-    hill_spacing
-        Time between two hills, in ps.
-    height
-        Of the first hills in kJ/mol.
-    width
-        Of all hills, as a share of the range of the variable in the shipped frames of the molecule.
-    bias_factor
-        Temperature at which the variable would be sampled once all is filled, in units of the real one.
-    blur
-        Of the variable, see `CollectiveVariable.blurred`.
+    frames : int
+        Frames during which hills were dropped.
+    round_trips : int
+        How often the molecule went to the other side of the border and back meanwhile.
     """
 
-    fill_frames: int = 500
-    hill_spacing: float = 0.5
-    height: float = 0.5
-    width: float = 0.085
-    bias_factor: float = 8.0
-    blur: float = 8.0
-
-
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """All that a biased run depends on; `make_plan` makes it.
-
-    Attributes
-    ----------
-    settings
-        Of the dynamics, with a time step that suits the bias.
-    filling
-        How the bias is made.
-    variable
-        What it is a function of, blurred.
-    columns
-        Atoms of the columns of the variable.
-    width
-        Of hills, in units of the variable.
-    """
-
-    settings: Settings
-    filling: Filling
-    variable: CollectiveVariable
-    columns: DihedralColumns
-    width: float
-
-
-def make_plan(settings: Settings, filling: Filling, variable: CollectiveVariable, columns: DihedralColumns) -> Plan:
-    """Plan of a biased run: hills and time step as the shipped frames of the molecule ask for them.
-
-    The time between two frames stays what it is in the settings.
-    """
-    import mdtraj
-
-    from m3c_md.data import alanine_dipeptide, deca_alanine
-
-    data = {"alanine-dipeptide": alanine_dipeptide, "deca-alanine": deca_alanine}[settings.molecule]()
-    frames = mdtraj.load(str(data.trajectory_files[0]), top=data.topology)
-    masses = np.array([atom.element.mass for atom in data.topology.atoms])
-    variable = variable.blurred(filling.blur)
-    thermal = GAS_CONSTANT * settings.temperature
-    values, speeds = thermal_speeds(variable, columns.quartets, frames.xyz.astype(np.float64), masses, thermal)
-    width = filling.width * float(np.ptp(values))
-    step = longest_time_step(width, speeds)
-    steps_per_frame = max(1, round(settings.spacing / step))
-    settings = dataclasses.replace(settings, time_step=step, steps_per_frame=steps_per_frame)
-    return Plan(settings, filling, variable, columns, width)
-
-
-class Bias:
-    """Bias on a grid of the collective variable, and the force that it is.
-
-    Parameters
-    ----------
-    plan : Plan
-    values : (N_POINTS,) array, optional
-        Bias on the grid in kJ/mol; zero by default.
-    """
-
-    def __init__(self, plan: Plan, values: npt.NDArray[np.float64] | None = None) -> None:
-        import openmm
-
-        from m3c_md.export.openmm_force import openmm_force
-
-        self.plan = plan
-        self.grid = np.linspace(*plan.variable.bounds, N_POINTS)
-        self.values = np.zeros(N_POINTS) if values is None else values
-        self.force = openmm.CustomCVForce("bias(s)")
-        self.force.addCollectiveVariable("s", openmm_force(plan.variable, plan.columns, "auto"))
-        self.force.addTabulatedFunction("bias", self._table())
-        self.force.setForceGroup(_GROUP)
-
-    def _table(self) -> openmm.Continuous1DFunction:
-        import openmm
-
-        return openmm.Continuous1DFunction(self.values.tolist(), *self.plan.variable.bounds)
-
-    def drop_hill(self, context: openmm.Context) -> None:
-        """Add a hill where the system is; the higher the bias is there already, the lower the hill."""
-        (at,) = self.force.getCollectiveVariableValues(context)
-        there = float(np.interp(at, self.grid, self.values))
-        filling, thermal = self.plan.filling, GAS_CONSTANT * self.plan.settings.temperature
-        height = filling.height * math.exp(-there / (thermal * (filling.bias_factor - 1.0)))
-        self.values = self.values + height * np.exp(-0.5 * ((self.grid - at) / self.plan.width) ** 2)
-        table = self.force.getTabulatedFunction(0)
-        table.setFunctionParameters(self.values.tolist(), *self.plan.variable.bounds)
-        self.force.updateParametersInContext(context)
-
-    def at_frame(self, context: openmm.Context) -> tuple[float, float]:
-        """Value of the variable, and the bias in kJ/mol as the system feels it."""
-        (at,) = self.force.getCollectiveVariableValues(context)
-        return at, context.getState(energy=True, groups={_GROUP}).getPotentialEnergy()._value
+    frames: int
+    round_trips: int
 
 
 def sample(
@@ -193,8 +84,8 @@ def sample(
     Parameters
     ----------
     settings : Settings
-        Of the dynamics; ``n_frames`` are collected after ``filling.fill_frames`` that are not kept. The time step is
-        made shorter where hills ask for it.
+        Of the dynamics; ``n_frames`` are collected after those that fill the bias, which are not kept. The time step
+        is 2 fs at most.
     filling : Filling
     variable : CollectiveVariable
         ``model.collective_variable(states)``.
@@ -212,34 +103,39 @@ def sample(
     check_settings(folder, plan.settings)
     if not (folder / TOPOLOGY).exists():
         write_topology(folder / TOPOLOGY, plan.settings)
-    chunks = _chunks(plan)
-    done = {number: _chunks_done(folder, number, chunks) for number in range(n_trajectories)}
+    stages = {number: _stage(folder, plan, number) for number in range(n_trajectories)}
     bar = None
     if progress is not None:
-        finished = sum(sum(chunks[:n_chunks]) for n_chunks in done.values())
-        bar = progress(total=n_trajectories * sum(chunks), initial=finished, unit=" frames")
+        totals = [max(stage.filled, filling.fill_frames) + settings.n_frames for stage in stages.values()]
+        done = sum(stage.filled + stage.collected for stage in stages.values())
+        bar = progress(total=sum(totals), initial=done, unit=" frames")
     try:
-        for trajectory, first in done.items():
-            for chunk in range(first, len(chunks)):
-                _advance(folder, plan, trajectory, chunk)
+        for trajectory, stage in stages.items():
+            while (n_frames := _n_next(plan, stage)) > 0:
+                stage = _advance(folder, plan, trajectory, stage, n_frames)
                 if bar is not None:
-                    bar.update(chunks[chunk])
+                    if stage.collected == 0 and stage.filled > filling.fill_frames:
+                        bar.total += n_frames
+                    bar.update(n_frames)
             if not dihedrals_path(folder, trajectory).exists():
-                _finish(folder, plan.settings, trajectory)
+                _finish(folder, plan.settings, trajectory, stage)
     finally:
         if bar is not None:
             bar.close()
 
 
-def read_weights(folder: Path) -> list[npt.NDArray[np.float64]]:
+def read_weights(folder: Path | str) -> list[npt.NDArray[np.float64]]:
     """Weights that undo the bias, one array for each finished trajectory of `sample`; the mean of each is one.
 
     They go with the features of `m3c_md.data.read_run`: averages with these weights are those of the molecule without
     bias, and ``M3C.fit(features, weights=weights)`` sees its distribution.
     """
-    from m3c_md.disk import read_array
+    from m3c_md.disk import checked_path, read_array
     from m3c_md.exceptions import InputError
 
+    folder = checked_path("folder", folder)
+    if not (folder / BIAS).is_file():
+        raise InputError(f"{folder} has no {BIAS}; give a folder of m3c-md sample")
     thermal = GAS_CONSTANT * read_settings(folder).temperature
     weights = []
     for trajectory in range(len(list(folder.glob("traj_*_bias.npy")))):
@@ -249,31 +145,60 @@ def read_weights(folder: Path) -> list[npt.NDArray[np.float64]]:
         factors = np.exp((biases - biases.max()) / thermal)
         weights.append(factors / factors.mean())
     if not weights:
-        raise InputError(f"{folder} has no finished biased trajectory; give a folder of m3c-md sample")
+        raise InputError(f"{folder} has no finished trajectory; run m3c-md sample again, it goes on where it was")
     return weights
+
+
+def read_fillings(folder: Path | str) -> list[Filled]:
+    """How the bias of each finished trajectory of `sample` was filled.
+
+    Fewer than `ROUND_TRIPS` say that filling was given up: the molecule may stay where it is, and errors may be too
+    small.
+    """
+    return [_read_filling(Path(folder), trajectory) for trajectory in range(len(read_weights(folder)))]
 
 
 # --- one trajectory ----------------------------------------------------------------------------------------------
 
 
-def _chunks(plan: Plan) -> list[int]:
-    """Frames of each chunk of a trajectory: those that fill, then those that collect."""
-    sizes = []
-    for total in (plan.filling.fill_frames, plan.settings.n_frames):
-        full, rest = divmod(total, plan.settings.chunk_frames)
-        sizes += [plan.settings.chunk_frames] * full + [rest] * (rest > 0)
-    return sizes
+class _Stage(NamedTuple):
+    """How far a trajectory is: frames that filled and were collected, borders crossed while filling, the side now."""
+
+    chunks: int = 0
+    filled: int = 0
+    collected: int = 0
+    crossed: int = 0
+    side: int = 0
+
+    @property
+    def round_trips(self) -> int:
+        return self.crossed // 2
 
 
-def _chunks_done(folder: Path, trajectory: int, chunks: list[int]) -> int:
+def _n_next(plan: Plan, stage: _Stage) -> int:
+    """Frames of the next chunk; zero if there is none."""
+    left = _left_to_fill(plan, stage) or plan.settings.n_frames - stage.collected
+    return min(plan.settings.chunk_frames, left)
+
+
+def _left_to_fill(plan: Plan, stage: _Stage) -> int:
+    """Frames that are still to fill the bias, at most; zero if it is filled, or if that was given up."""
+    wanted = plan.filling.fill_frames
+    if stage.filled < wanted:
+        return wanted - stage.filled
+    return 0 if stage.round_trips >= ROUND_TRIPS else LONGEST * wanted - stage.filled
+
+
+def _stage(folder: Path, plan: Plan, trajectory: int) -> _Stage:
     if dihedrals_path(folder, trajectory).exists():
         shutil.rmtree(parts_path(folder, trajectory), ignore_errors=True)  # from a stop in the very last moment
-        return len(chunks)
+        filled = _read_filling(folder, trajectory)
+        return _Stage(filled=filled.frames, collected=plan.settings.n_frames, crossed=2 * filled.round_trips)
     checkpoint = parts_path(folder, trajectory) / "checkpoint.npz"
-    return _read_checkpoint(checkpoint)[0] if checkpoint.exists() else 0
+    return _read_checkpoint(checkpoint)[0] if checkpoint.exists() else _Stage()
 
 
-def _advance(folder: Path, plan: Plan, trajectory: int, chunk: int) -> None:
+def _advance(folder: Path, plan: Plan, trajectory: int, stage: _Stage, n_frames: int) -> _Stage:
     """Run one chunk of a trajectory; all that it leaves is written before the checkpoint says that it is done."""
     settings = plan.settings
     parts = parts_path(folder, trajectory)
@@ -285,17 +210,23 @@ def _advance(folder: Path, plan: Plan, trajectory: int, chunk: int) -> None:
     else:
         start = starts[settings.starts[trajectory % len(settings.starts)]]
         point, values = start_point(system, settings, start, trajectory), None
-    n_filling = math.ceil(plan.filling.fill_frames / settings.chunk_frames)
-    n_frames, seed = _chunks(plan)[chunk], chunk_seed(settings, trajectory, chunk + 1)
-    collecting = chunk >= n_filling
+    collecting = _left_to_fill(plan, stage) == 0
+    seed = chunk_seed(settings, trajectory, stage.chunks + 1)
     frames, point, felt, values = run_chunk(system, plan, values, point, n_frames, seed, collecting)
+    stage = stage._replace(chunks=stage.chunks + 1)
     if collecting:
-        first = (chunk - n_filling) * settings.chunk_frames
-        write_xtc(parts / f"{chunk - n_filling:05d}.xtc", frames, first, settings)
-        with writing_file(parts / f"bias_{chunk - n_filling:05d}.npy") as temporary:
+        part = stage.collected // settings.chunk_frames
+        write_xtc(parts / f"{part:05d}.xtc", frames, stage.collected, settings)
+        with writing_file(parts / f"bias_{part:05d}.npy") as temporary:
             np.save(temporary, felt)
+        stage = stage._replace(collected=stage.collected + n_frames)
+    else:
+        angles = torsions(frames.astype(np.float64), plan.columns.quartets)[0]
+        crossed, side = crossings(plan.rule.values(sines_and_cosines(angles)), stage.side)
+        stage = stage._replace(filled=stage.filled + n_frames, crossed=stage.crossed + crossed, side=side)
     with writing_file(checkpoint) as temporary:
-        np.savez(temporary, n_chunks=chunk + 1, values=values, **point._asdict())
+        np.savez(temporary, stage=np.array(stage), values=values, **point._asdict())
+    return stage
 
 
 def run_chunk(
@@ -334,11 +265,14 @@ def run_chunk(
     return frames, point, felt, bias.values
 
 
-def _finish(folder: Path, settings: Settings, trajectory: int) -> None:
+def _finish(folder: Path, settings: Settings, trajectory: int, stage: _Stage) -> None:
     """Join what was collected; the file of angles comes last and says that the trajectory is finished."""
     parts = sorted(parts_path(folder, trajectory).glob("bias_*.npy"))
     with writing_file(_bias_path(folder, trajectory)) as temporary:
         np.save(temporary, np.concatenate([np.load(path) for path in parts]))
+    filled = Filled(stage.filled, stage.round_trips)
+    with writing_file(_filling_path(folder, trajectory)) as temporary:
+        temporary.write_text(json.dumps(filled._asdict()) + "\n", encoding="utf-8")
     finish_trajectory(settings, folder, trajectory)
 
 
@@ -346,9 +280,18 @@ def _bias_path(folder: Path, trajectory: int) -> Path:
     return folder / f"traj_{trajectory:02d}_bias.npy"
 
 
-def _read_checkpoint(path: Path) -> tuple[int, PhaseSpacePoint, npt.NDArray[np.float64]]:
+def _filling_path(folder: Path, trajectory: int) -> Path:
+    return folder / f"traj_{trajectory:02d}_filling.json"
+
+
+def _read_filling(folder: Path, trajectory: int) -> Filled:
+    return Filled(**json.loads(_filling_path(folder, trajectory).read_text(encoding="utf-8")))
+
+
+def _read_checkpoint(path: Path) -> tuple[_Stage, PhaseSpacePoint, npt.NDArray[np.float64]]:
     with np.load(path, allow_pickle=False) as file:
-        return int(file["n_chunks"]), PhaseSpacePoint(file["positions"], file["velocities"]), file["values"]
+        stage = _Stage(*file["stage"].tolist())
+        return stage, PhaseSpacePoint(file["positions"], file["velocities"]), file["values"]
 
 
 def _check_bias(folder: Path, plan: Plan) -> None:

@@ -232,7 +232,8 @@ def check_states(states: Any, n_states: int, kind: Any) -> tuple[int, ...]:
     """
     check_choice("kind", kind, get_args(Kind))
     if states is None and n_states > 2:
-        raise InputError(f"states is missing: name two of the {n_states} states, e.g. states=(0, {n_states - 1})")
+        last = n_states - 1
+        raise InputError(f"states is missing: name one or two of the {n_states} states, e.g. {last} or (0, {last})")
     named: Sequence[Any] = (0, 1) if states is None else as_list("states", states)
     checked = tuple(check_integer("states", state, 0) for state in named)
     if max(checked, default=0) >= n_states:

@@ -8,23 +8,27 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import mdtraj
 import numpy as np
 import pytest
 
 from m3c_md import M3C
 from m3c_md.cli import main
 from m3c_md.cli.sample import molecule_of
-from m3c_md.data import read_run
+from m3c_md.data import alanine_dipeptide, read_run
 from m3c_md.data import sampling as runs
+from m3c_md.data.bias import LONGEST, ROUND_TRIPS, Filling, Plan, make_plan
 from m3c_md.data.dynamics import DEFAULTS, PhaseSpacePoint
 from m3c_md.data.free_energies import GAS_CONSTANT, state_weights
 from m3c_md.data.hills import thermal_speeds
-from m3c_md.data.sampling import Filling, make_plan, read_weights, sample
+from m3c_md.data.sampling import Filled, read_fillings, read_weights, sample
 from m3c_md.exceptions import InputError
 from m3c_md.export.torsions import sines_and_cosines, torsions
+from m3c_md.export.variable import CollectiveVariable
 from tests.data import test_simulate as stand_in
 from tests.data.test_simulate import TINY, contents
 from tests.export.conftest import Case, fitted
@@ -45,7 +49,7 @@ def use_stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
     walk = stand_in.runs.run_chunk
 
     def run_chunk(
-        _system: Any, plan: runs.Plan, values: Any, point: PhaseSpacePoint, n: int, seed: int, collect: bool
+        _system: Any, plan: Plan, values: Any, point: PhaseSpacePoint, n: int, seed: int, collect: bool
     ) -> tuple[Any, ...]:
         frames, end = walk(None, plan.settings, point, n, seed)
         point = end if collect else point  # few frames: a long walk would tear the molecule apart
@@ -124,8 +128,73 @@ def test_runs_without_a_bias_are_not_gone_on_with(case: Case, tmp_path: Path, mo
     stand_in.simulate(TINY, 1, tmp_path)
     with pytest.raises(ValueError, match="has trajectories without a bias; choose another --out"):
         run(case, tmp_path)
-    with pytest.raises(InputError, match="has no finished biased trajectory; give a folder of m3c-md sample"):
+    with pytest.raises(InputError, match=r"has no bias\.json; give a folder of m3c-md sample"):
+        read_weights(str(tmp_path))
+
+
+def test_weights_of_a_run_that_was_stopped_at_once(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_stand_ins(monkeypatch)
+    monkeypatch.setattr(runs, "run_chunk", stand_in.stop)
+    with pytest.raises(KeyboardInterrupt):
+        run(case, tmp_path)
+    with pytest.raises(
+        InputError, match="has no finished trajectory; run m3c-md sample again, it goes on where it was"
+    ):
         read_weights(tmp_path)
+
+
+class TestFilling:
+    """It goes on until the border was crossed to and fro, for four times the frames that were asked for at most."""
+
+    def run(self, case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch, at: Callable[[int], float]) -> list[bool]:
+        """Run a trajectory whose frame number k, counted from 0 on, is at a given value; was each chunk collected?"""
+        use_stand_ins(monkeypatch)
+        usual, kinds, seen = runs.run_chunk, [], [0]
+
+        def run_chunk(*arguments: Any) -> Any:
+            kinds.append(arguments[-1])
+            seen[0] += arguments[4]
+            return usual(*arguments)
+
+        def values(_variable: Any, frames: Any) -> Any:
+            return np.array([at(k) for k in range(seen[0] - len(frames), seen[0])])
+
+        monkeypatch.setattr(runs, "run_chunk", run_chunk)
+        monkeypatch.setattr(CollectiveVariable, "values", values)
+        run(case, folder, 1)
+        return kinds
+
+    def test_it_ends_when_there_were_round_trips(
+        self, case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        kinds = self.run(case, tmp_path, monkeypatch, lambda k: (-1.0) ** k)
+        assert kinds == [False] * 3 + [True] * 3  # 3 + 2 frames have two round trips only; 7 = 3 + 3 + 1 are collected
+        assert read_fillings(tmp_path) == [Filled(frames=8, round_trips=3)]
+
+    def test_it_takes_the_frames_that_were_asked_for(
+        self, case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(runs, "ROUND_TRIPS", 1)
+        self.run(case, tmp_path, monkeypatch, lambda k: (-1.0) ** k)
+        assert read_fillings(tmp_path) == [Filled(frames=5, round_trips=2)]
+
+    def test_it_is_given_up(self, case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.run(case, tmp_path, monkeypatch, lambda k: 0.2 * (-1.0) ** k)  # to and fro at the border is no crossing
+        assert read_fillings(tmp_path) == [Filled(frames=LONGEST * FILLING.fill_frames, round_trips=0)]
+        assert len(read_weights(tmp_path)[0]) == TINY.n_frames
+
+
+def test_a_bias_along_the_rule_moves_the_molecule_to_and_fro(tmp_path: Path) -> None:
+    """What was wrong once: through a strong blur, or with wide hills, a bias along some rules moved nothing."""
+    pytest.importorskip("openmm")
+    data, columns = alanine_dipeptide(), fitted("ala2", "kinetic", 3).columns
+    model = M3C(3, random_state=1).fit_fetch(data.features[:3])
+    settings = dataclasses.replace(
+        DEFAULTS["alanine-dipeptide"], temperature=300.0, n_frames=1, chunk_frames=100, equilibration_frames=5, seed=3
+    )
+    sample(settings, Filling(fill_frames=100), model.collective_variable(2), columns, 1, tmp_path)
+    (filled,) = read_fillings(tmp_path)
+    assert filled.round_trips >= ROUND_TRIPS  # without bias, α_L is entered about once in 70 ns
 
 
 def test_the_bias_is_filled_where_the_system_is_and_then_stays(case: Case, tmp_path: Path) -> None:
@@ -136,29 +205,37 @@ def test_the_bias_is_filled_where_the_system_is_and_then_stays(case: Case, tmp_p
     sample(settings, filling, case.model.collective_variable(2), case.columns, 1, tmp_path)
     felt = np.load(tmp_path / "traj_00_bias.npy")
     frames = np.stack([np.sin(x := read_run(tmp_path).angles[0]), np.cos(x)], axis=-1).reshape(6, -1)
-    near = 0.02 * plan.width / filling.width  # coordinates in XTC files are rounded
+    near = 0.2 * plan.width  # coordinates in XTC files are rounded
     np.testing.assert_allclose(felt[:, 0], plan.variable.values(frames.astype(np.float64)), atol=near)
-    assert 0.5 < felt[:, 1].max() < 12 * 0.5  # twelve hills, each lower than the first
+    (filled,) = read_fillings(tmp_path)
+    assert 0.5 < felt[:, 1].max() < 2 * filled.frames * 0.5  # two hills in a frame, each lower than the first
     assert len(np.unique(felt[:, 1].round(9))) == 6
 
 
 class TestPlan:
     """The time step suits the hills: too long a one made populations wrong by a factor of twenty."""
 
-    def plan(self, case: Case, **changes: Any) -> runs.Plan:
-        settings = DEFAULTS["alanine-dipeptide"]
-        return make_plan(settings, Filling(**changes), case.model.collective_variable(2), case.columns)
+    def plan(self, case: Case, **changes: Any) -> Plan:
+        settings = dataclasses.replace(DEFAULTS["alanine-dipeptide"], **changes)
+        return make_plan(settings, Filling(), case.model.collective_variable(2), case.columns)
 
-    def test_narrow_hills_get_short_steps_and_frames_stay_as_far_apart(self, case: Case) -> None:
-        wide, narrow = self.plan(case, width=0.4), self.plan(case, width=0.03)
-        assert wide.settings.time_step == DEFAULTS["alanine-dipeptide"].time_step > narrow.settings.time_step
-        assert wide.settings.spacing == pytest.approx(2.0)
-        assert narrow.settings.spacing == pytest.approx(2.0)
-        assert wide.width / narrow.width == pytest.approx(0.4 / 0.03)
+    def test_steps_are_short_and_frames_stay_as_far_apart(self, case: Case) -> None:
+        plan = self.plan(case)
+        assert plan.settings.time_step == 0.002 < DEFAULTS["alanine-dipeptide"].time_step
+        assert plan.settings.spacing == pytest.approx(2.0)
+        shorter = self.plan(case, time_step=0.001, steps_per_frame=2000)
+        assert shorter.settings.time_step == 0.001
+        assert shorter.width == pytest.approx(0.5 * plan.width)
 
-    def test_hills_that_no_step_suits_are_refused(self, case: Case) -> None:
-        with pytest.raises(InputError, match=r"hills of the width .* are jumped over: .* make them wider"):
-            self.plan(case, width=1e-4)
+    def test_the_molecule_needs_some_steps_to_cross_a_hill_but_hills_are_narrower_than_states(self, case: Case) -> None:
+        plan = self.plan(case)
+        data = alanine_dipeptide()
+        points = mdtraj.load(str(data.trajectory_files[0]), top=data.topology).xyz[::100].astype(np.float64)
+        masses = np.array([atom.element.mass for atom in data.topology.atoms])
+        thermal = GAS_CONSTANT * plan.settings.temperature
+        values, speeds = thermal_speeds(plan.variable, plan.columns.quartets, points, masses, thermal)
+        assert speeds.max() * plan.settings.time_step <= plan.width / 2.5
+        assert plan.width < 0.1 * np.ptp(values)
 
     def test_speeds_are_those_of_random_velocities(self, case: Case) -> None:
         points = case.trajectory.xyz[:20].astype(np.float64)
@@ -224,13 +301,17 @@ class TestCommand:
         return tmp_path / "model.m3c"
 
     def test_it_runs_and_tells_populations(self, model: Path, tmp_path: Path, capsys: Any) -> None:
-        options = ["--states", "0", "2", "--fill-frames", "4", "--n-trajectories", "3", "--json"]
+        options = ["--states", "0", "2", "--fill-frames", "4", "--n-trajectories", "3", "--n-frames", "7", "--json"]
         assert main(["sample", str(model), *options, "--out", str(tmp_path / "biased")]) == 0
         found = json.loads(capsys.readouterr().out)
         assert (found["molecule"], found["n_trajectories"]) == ("alanine-dipeptide", 3)
         assert sum(found["populations"]) == pytest.approx(1.0)
         assert len(found["free_energies"]) == len(found["entries_per_ns"]) == 3
-        assert found["settings"]["fill_frames"] == 4
+        assert (found["settings"]["fill_frames"], found["settings"]["time_step"]) == (4, 0.002)
+        assert [filled["frames"] for filled in found["filling"]] == [16] * 3  # never across the border
+        said = "\n".join(found["warnings"])
+        assert "3 of 3 trajectories made fewer than 3 round trips across the border" in said
+        assert "states entered fewer than 10 times: 0, 1, 2; their populations are guesses" in said
         assert len(read_weights(tmp_path / "biased")) == 3
 
     def test_ctrl_c_says_how_to_go_on(self, model: Path, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:

@@ -96,7 +96,7 @@ def test_a_blur_is_the_mean_over_shifted_columns(ala2: Case) -> None:
         ((0, 1, 1), "difference", "must be two or more different states, or one"),
         ((-1, 0), "difference", "states=-1 must be a whole number of at least 0"),
         ("01", "difference", "states='01' must be a number or several"),
-        (None, "difference", "states is missing: name two of the 3 states"),
+        (None, "difference", "states is missing: name one or two of the 3 states, e.g. 2 or"),
         ((0, 1), "argmax", "kind='argmax' is not known; choose one of 'difference', 'membership'"),
     ],
 )
