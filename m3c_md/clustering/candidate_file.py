@@ -41,6 +41,7 @@ def contents_of(candidates: Sequence[Candidate], *, labels: bool = False) -> Con
         "expected": np.array([candidate.support.expected for candidate in candidates]),
         "lasting": np.array([candidate.support.lasting for candidate in candidates]),
         "lasting_without": _side_by_side([candidate.support.lasting_without for candidate in candidates]),
+        "part_losses": _side_by_side([candidate.part_losses for candidate in candidates]),
         # Not a number where it is that of the settings.
         "least_share": np.array([candidate.least_share for candidate in candidates], dtype=np.float64),
         "held": np.array([candidate.held for candidate in candidates]),
@@ -81,6 +82,8 @@ def candidates_of(contents: Contents, n_features: int | None = None) -> list[Can
         labels = contents.indices("labels", n, None, below=n_states).astype(np.intp)
     support, least_share, held = _details_of(contents, n)
     lost = contents.array("lost", n, kind="b")
+    # Files of 0.2.0 did not know them.
+    losses = _rows_of(contents, "part_losses", n) if "part_losses" in contents.arrays else [()] * n
     traces = np.split(trace, np.cumsum(trace_lengths)[:-1])
     return [
         Candidate(
@@ -104,6 +107,7 @@ def candidates_of(contents: Contents, n_features: int | None = None) -> list[Can
             support[i],
             least_share[i],
             held[i],
+            losses[i],
         )
         for i in range(n)
     ]

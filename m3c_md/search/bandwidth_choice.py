@@ -13,11 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from m3c_md.arrays import FloatArray
-from m3c_md.frames.windows import equally_spaced
-from m3c_md.optimize.window_loss import window_losses
 from m3c_md.search.problem import STANDARD, SearchProblem
-from m3c_md.search.scores import window_shares
 from m3c_md.search.selection import (
     INTERVAL,
     NEARLY_AS_GOOD,
@@ -33,8 +29,6 @@ STANDARD_ERRORS = 1.0
 WORSE_SCORE = 1.3
 # The same factor for the same decomposition in scaled columns, where norms are larger.
 PLAINER_SCORE = 2.5
-# Consecutive parts of the data that count as independent: windows that follow each other are not.
-N_PARTS = 20
 
 
 def plainest_first(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -48,7 +42,7 @@ def plainest_first(problem: SearchProblem, candidates: Sequence[Candidate]) -> l
     best = candidates[0]
     if best.metric != STANDARD:
         plain = [c for c in candidates if c.metric == STANDARD and _is_plainer(problem, c, best)]
-        if plain and _as_good(problem, plain[0], part_losses(problem, best), INTERVAL):
+        if plain and _as_good(plain[0], best, INTERVAL):
             best = plain[0]
     wider = [
         c
@@ -59,9 +53,8 @@ def plainest_first(problem: SearchProblem, candidates: Sequence[Candidate]) -> l
         and same_decomposition(c, best)
     ]
     if wider:
-        losses = part_losses(problem, best)
         by_width = sorted(wider, key=lambda c: (-c.bandwidth, c.score))
-        best = next((c for c in by_width if _as_good(problem, c, losses, STANDARD_ERRORS)), best)
+        best = next((c for c in by_width if _as_good(c, best, STANDARD_ERRORS)), best)
     return [best, *(c for c in candidates if c is not best)]
 
 
@@ -82,21 +75,7 @@ def _may_replace(problem: SearchProblem, candidate: Candidate, best: Candidate, 
     )
 
 
-def _as_good(problem: SearchProblem, candidate: Candidate, losses: FloatArray, errors: float) -> bool:
-    """Whether the loss of a candidate exceeds some losses of the same parts by no more than some standard errors."""
-    excess = part_losses(problem, candidate) - losses
+def _as_good(candidate: Candidate, best: Candidate, errors: float) -> bool:
+    """Whether the loss of a candidate exceeds that of the best one by no more than some standard errors over parts."""
+    excess = np.subtract(candidate.part_losses, best.part_losses)
     return bool(excess.sum() <= errors * np.sqrt(len(excess)) * excess.std(ddof=1))
-
-
-def part_losses(problem: SearchProblem, candidate: Candidate) -> FloatArray:
-    """What consecutive parts of a candidate's windows contribute to its class-averaged loss, which is their sum."""
-    chosen = equally_spaced(problem.data.n_windows, candidate.n_windows)
-    blocks = problem.features(candidate.kernel, chosen)
-    labels, rule = candidate.optimum.labels, candidate.optimum.rule
-    losses, done = np.empty(len(labels)), 0
-    for block in blocks:
-        part = slice(done, done + block.windows.shape[1])
-        losses[part] = window_losses(rule.window_scores(block), labels[part])
-        done = part.stop
-    shares = window_shares(blocks.weights * losses, labels, blocks.weights)
-    return np.array([part.sum() for part in np.array_split(shares, N_PARTS)])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from m3c_md.arrays import IntArray
+from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.frames.windows import FeatureBlocks
 from m3c_md.optimize.blocks import Blocks, Rule
 from m3c_md.search.local_search import LocalOptimum, SearchSettings, fit_to_labels, local_search
@@ -78,14 +78,15 @@ class SearchedLabels:
 
     def score(
         self,
-        blocks: FeatureBlocks,
+        losses: FloatArray,
+        weights: FloatArray,
         optimum: LocalOptimum,
         settings: SearchSettings,
         selection: Selection,
         metastability: float,
     ) -> float:
         """What selection minimises: a loss."""
-        return score(blocks, optimum, settings, selection)
+        return score(losses, weights, optimum, settings, selection)
 
 
 class HeldLabels:
@@ -120,7 +121,8 @@ class HeldLabels:
 
     def score(
         self,
-        blocks: FeatureBlocks,
+        losses: FloatArray,
+        weights: FloatArray,
         optimum: LocalOptimum,
         settings: SearchSettings,
         selection: Selection,

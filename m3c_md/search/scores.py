@@ -8,27 +8,32 @@ import numpy as np
 
 from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.frames.windows import FeatureBlocks
-from m3c_md.optimize.blocks import Rule
+from m3c_md.optimize.blocks import Rule, slice_scores
 from m3c_md.optimize.window_loss import window_losses
 from m3c_md.search.local_search import LocalOptimum, SearchSettings
 
 Selection = Literal["objective", "class-averaged"]
 
+# Consecutive parts of the data whose losses count as independent: those of windows that follow each other are not.
+N_LOSS_PARTS = 20
 
-def class_losses(blocks: FeatureBlocks, rule: Rule, labels: IntArray, n_states: int) -> tuple[FloatArray, FloatArray]:
-    """Weighted losses and weights of the windows, summed over each class."""
-    loss, mass, done = np.zeros(n_states), np.zeros(n_states), 0
+
+def states_and_losses(blocks: FeatureBlocks, rule: Rule, labels: IntArray) -> tuple[IntArray, FloatArray]:
+    """State of every slice of every window under a rule, (n_slices, n_windows), and loss of every window."""
+    states, losses, done = [], np.empty(len(labels)), 0
     for block in blocks:
-        own = labels[done : done + block.windows.shape[1]]
-        done += len(own)
-        losses = window_losses(rule.window_scores(block), own)
-        loss += np.bincount(own, weights=block.weights * losses, minlength=n_states)
-        mass += np.bincount(own, weights=block.weights, minlength=n_states)
-    return loss, mass
+        part = slice(done, done + block.windows.shape[1])
+        scores = rule.scores(block.features)
+        states.append(scores.argmax(axis=0)[block.windows])
+        losses[part] = window_losses(slice_scores(scores, block.windows), labels[part])
+        done = part.stop
+    return np.concatenate(states, axis=1), losses
 
 
-def score(blocks: FeatureBlocks, optimum: LocalOptimum, settings: SearchSettings, selection: Selection) -> float:
-    """Return what the selection minimises.
+def score(
+    losses: FloatArray, weights: FloatArray, optimum: LocalOptimum, settings: SearchSettings, selection: Selection
+) -> float:
+    """Return what the selection minimises, from the losses and the weights of the windows.
 
     "objective" is the objective of the problem (the paper's choice). "class-averaged" replaces the mean loss by the
     mean of the classes' mean losses: Σ_k (mean loss in class k) / κ + β/2 |W|². A class of few windows then cannot
@@ -36,8 +41,16 @@ def score(blocks: FeatureBlocks, optimum: LocalOptimum, settings: SearchSettings
     """
     if selection == "objective":
         return optimum.objective
-    loss, mass = class_losses(blocks, optimum.rule, optimum.labels, settings.n_states)
+    labels, n_states = optimum.labels, settings.n_states
+    loss = np.bincount(labels, weights=weights * losses, minlength=n_states)
+    mass = np.bincount(labels, weights=weights, minlength=n_states)
     return class_averaged(loss, mass) + settings.penalty(optimum.rule)
+
+
+def part_losses(losses: FloatArray, weights: FloatArray, labels: IntArray) -> tuple[float, ...]:
+    """What consecutive parts of the windows add to their class-averaged loss, which is the sum."""
+    shares = window_shares(weights * losses, labels, weights)
+    return tuple(float(part.sum()) for part in np.array_split(shares, N_LOSS_PARTS))
 
 
 def window_shares(costs: FloatArray, labels: IntArray, weights: FloatArray) -> FloatArray:

@@ -20,7 +20,7 @@ from m3c_md.search.fate import Fate, FateKind
 from m3c_md.search.label_modes import SEARCHED, LabelMode
 from m3c_md.search.local_search import LocalOptimum, SearchSettings
 from m3c_md.search.problem import Kernel, SearchProblem
-from m3c_md.search.scores import Selection
+from m3c_md.search.scores import Selection, part_losses, states_and_losses
 from m3c_md.search.support import (
     Support,
     error_of_difference,
@@ -94,6 +94,8 @@ class Candidate:
     held : bool
         Whether its labels were left as the start had them (`m3c_md.search.label_modes`). Its score is then of another
         kind.
+    part_losses : tuple of float
+        What consecutive parts of its windows add to its class-averaged loss; empty after looks at all data.
     """
 
     start: str
@@ -107,6 +109,7 @@ class Candidate:
     support: Support = field(default_factory=Support)
     least_share: float | None = None
     held: bool = False
+    part_losses: tuple[float, ...] = ()
 
     @property
     def bandwidth(self) -> float:
@@ -185,15 +188,20 @@ def judge(
     chosen: IntArray,
     settings: SearchSettings,
     mode: LabelMode = SEARCHED,
+    *,
+    seen: tuple[IntArray, FloatArray] | None = None,
 ) -> Candidate:
-    """Measure a local optimum on the windows ``chosen`` that it was fitted to with ``settings``."""
-    n_states = settings.n_states
-    states = blocks.slice_states(optimum.rule)
+    """Measure a local optimum on the windows ``chosen`` that it was fitted to with ``settings``.
+
+    ``seen``: their states and losses (`states_and_losses`) where these are known.
+    """
+    n_states, labels, weights = settings.n_states, optimum.labels, blocks.weights
+    states, losses = states_and_losses(blocks, optimum.rule, labels) if seen is None else seen
     populations = np.bincount(states.ravel(), minlength=n_states) / states.size
     metastability, support = np.nan, Support()
     if len(states) > 1:  # single frames say nothing about time
-        metastability, support = support_of_windows(problem, states, blocks.weights, chosen)
-    value = mode.score(blocks, optimum, settings, selection, metastability)
+        metastability, support = support_of_windows(problem, states, weights, chosen)
+    value = mode.score(losses, weights, optimum, settings, selection, metastability)
     return Candidate(
         start,
         kernel,
@@ -205,6 +213,7 @@ def judge(
         support=support,
         least_share=settings.balance[0],
         held=mode.held,
+        part_losses=part_losses(losses, weights, labels),
     )
 
 

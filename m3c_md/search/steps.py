@@ -21,7 +21,7 @@ from m3c_md.search.label_modes import Effort, label_mode
 from m3c_md.search.local_search import LEAST_SQUARES_SMOOTHING, WARM_SMOOTHING, LocalOptimum, SearchSettings
 from m3c_md.search.polish import polish_on_all_data
 from m3c_md.search.problem import Kernel, SearchProblem
-from m3c_md.search.scores import Selection, class_losses
+from m3c_md.search.scores import Selection, states_and_losses
 from m3c_md.search.selection import (
     Candidate,
     frame_populations,
@@ -93,10 +93,10 @@ def least_squares_of_kernel(
                 settings = trial.settings(problem.settings)
                 labels = _balanced_start(blocks, trial, len(chosen), settings)
                 rule = _least_squares_rule(blocks, moments, labels, settings, lift=selection != "objective")
-                loss, _ = class_losses(blocks, rule, labels, settings.n_states)
-                objective = float(loss.sum()) + settings.penalty(rule)
+                seen = states_and_losses(blocks, rule, labels)
+                objective = float(blocks.weights @ seen[1]) + settings.penalty(rule)
                 optimum = LocalOptimum(rule, labels, objective, 0.0, 0, False, (objective,))
-                judgement = judge(problem, trial.start, kernel, blocks, optimum, selection, chosen, settings)
+                judgement = judge(problem, trial.start, kernel, blocks, optimum, selection, chosen, settings, seen=seen)
                 judged.append((trial, judgement))
     return judged
 
