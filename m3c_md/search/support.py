@@ -17,7 +17,7 @@ from m3c_md.search.problem import LATE, SearchProblem
 # Parts from which on two neighbours are left out together, too.
 ENOUGH_PARTS = 5
 # Share of a state that must be left for it to count.
-HARDLY_ANYTHING = 0.2
+HARDLY_ANYTHING = 0.1
 # Lag times after which states that rest on little are compared with others. The two halves of a state that was cut in
 # two count nearly as much as states at one lag time; after a few they have forgotten which half they were, and states
 # have not. Chosen on six and eight hidden states and on Langerin: with 1 the right decomposition of series that see
