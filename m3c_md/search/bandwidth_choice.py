@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from m3c_md.search.metrics import is_learned
 from m3c_md.search.problem import STANDARD, SearchProblem
 from m3c_md.search.selection import (
     INTERVAL,
@@ -21,6 +22,7 @@ from m3c_md.search.selection import (
     Standing,
     clearly_above,
     same_decomposition,
+    same_solution,
 )
 
 # By how many standard errors a loss may be worse, and by which factor a score: a few parts that all hold one rare
@@ -44,17 +46,24 @@ def plainest_first(problem: SearchProblem, candidates: Sequence[Candidate]) -> l
         plain = [c for c in candidates if c.metric == STANDARD and _is_plainer(problem, c, best)]
         if plain and _as_good(plain[0], best, INTERVAL):
             best = plain[0]
+    if is_learned(best.metric):
+        slow = [c for c in candidates if not is_learned(c.metric) and _has_same_labels(problem, c, best)]
+        best = min(slow, key=lambda c: c.score, default=best)
     wider = [
         c
         for c in candidates
         if c.metric == best.metric
         and c.bandwidth > best.bandwidth
-        and _may_replace(problem, c, best, WORSE_SCORE)
-        and same_decomposition(c, best)
+        and (
+            _has_same_labels(problem, c, best)
+            or (
+                _may_replace(problem, c, best, WORSE_SCORE)
+                and same_decomposition(c, best)
+                and _as_good(c, best, STANDARD_ERRORS)
+            )
+        )
     ]
-    if wider:
-        by_width = sorted(wider, key=lambda c: (-c.bandwidth, c.score))
-        best = next((c for c in by_width if _as_good(c, best, STANDARD_ERRORS)), best)
+    best = min(wider, key=lambda c: (-c.bandwidth, c.score), default=best)
     return [best, *(c for c in candidates if c is not best)]
 
 
@@ -63,6 +72,18 @@ def _is_plainer(problem: SearchProblem, candidate: Candidate, best: Candidate) -
     same = same_decomposition(candidate, best)
     factor, errors = (PLAINER_SCORE, INTERVAL) if same else (NEARLY_AS_GOOD, 1.0)
     return _may_replace(problem, candidate, best, factor) and not clearly_above(best, candidate, errors)
+
+
+def _has_same_labels(problem: SearchProblem, candidate: Candidate, best: Candidate) -> bool:
+    """Whether a candidate has the labels of the best one, at a score that is not much worse.
+
+    Then the data cannot tell the two, and what is wider and was not learned from them says more about other data.
+    """
+    return (
+        _may_replace(problem, candidate, best, PLAINER_SCORE)
+        and same_solution(candidate, best)
+        and not clearly_above(best, candidate, 1.0)
+    )
 
 
 def _may_replace(problem: SearchProblem, candidate: Candidate, best: Candidate, factor: float) -> bool:

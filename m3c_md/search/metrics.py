@@ -39,6 +39,11 @@ POOLED = "pooled"
 LEARNED_WINDOWS = 20_000
 
 
+def is_learned(name: str) -> bool:
+    """Whether the metric of this name was learned from rules."""
+    return name == POOLED or name.startswith(LEARNED)
+
+
 def with_competing_metrics(problem: SearchProblem, choice: MetricChoice, kind: FeatureKind, seed: int) -> SearchProblem:
     """Return the problem with all metrics that compete from the beginning."""
     if problem.moments is None:
