@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from m3c_md.arrays import FloatArray, IntArray
-from m3c_md.frames.windows import FeatureBlocks
 from m3c_md.optimize.blocks import Blocks, Rule
 from m3c_md.search.local_search import LocalOptimum, SearchSettings, fit_to_labels, local_search
 from m3c_md.search.scores import Selection, score

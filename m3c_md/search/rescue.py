@@ -34,13 +34,16 @@ def outdone(problem: SearchProblem, best: Candidate, judged: Sequence[tuple[Tria
 
 
 def held_trials(problem: SearchProblem, judged: Sequence[tuple[Trial, Candidate]]) -> Trials:
-    """Trials that hold the labels of the most metastable starts, by their least-squares rules, that are different."""
+    """Trials that hold the labels of the most metastable starts, by their least-squares rules, that are different.
+
+    Many lag times later, where that is known: the halves of a state that was cut in two have been forgotten by then.
+    """
     kept: list[tuple[Trial, Candidate]] = []
 
-    def usefulness(one: tuple[Trial, Candidate]) -> tuple[bool, float]:
-        return one[1].standing(problem.settings, problem.n_windows) == Standing.DEGENERATE, -one[1].lowest
+    def metastability(one: tuple[Trial, Candidate]) -> float:
+        return one[1].sure if np.isnan(one[1].support.lasting) else one[1].support.lasting
 
-    for trial, candidate in sorted(judged, key=usefulness):
+    for trial, candidate in sorted(judged, key=metastability, reverse=True):
         if len(kept) < N_HELD and not any(same_decomposition(candidate, other) for _, other in kept):
             kept.append((trial, candidate))
     trials: Trials = {}

@@ -13,6 +13,9 @@ from m3c_md.partitions.k_means import k_means
 from m3c_md.partitions.nearest import assign
 from m3c_md.search.support import metastability_of, part_transitions
 
+# By how much Q must rise for states to be merged and others to be split: less is chance, and never ends.
+WORTH_REGROUPING = 0.02
+
 
 def completed_states(
     first: FloatArray, last: FloatArray, scores: FloatArray, n_states: int, fewest: int, rng: np.random.Generator
@@ -36,12 +39,42 @@ def completed_states(
     if np.bincount(states[0], minlength=len(populated)).min() < fewest:
         return None
     for number in range(len(populated), n_states):
-        splits = [_split(first, last, states, state, number, fewest, rng) for state in range(number)]
-        possible = [split for split in splits if split is not None]
-        if not possible:
+        split = _best_split(first, last, states, number, fewest, rng)
+        if split is None:
             return None
-        states = max(possible, key=_metastability)
-    return np.asarray(states[0])
+        states = split
+    return np.asarray(_regrouped(first, last, states, n_states, fewest, rng)[0])
+
+
+def _regrouped(
+    first: FloatArray, last: FloatArray, states: IntArray, n_states: int, fewest: int, rng: np.random.Generator
+) -> IntArray:
+    """States after merging the two that lose least and splitting another one, as long as that is more metastable.
+
+    Where a large state was cut in two, and a small one was forgotten for it, this puts both right.
+    """
+    for _ in range(n_states if n_states > 2 else 0):
+        split = _best_split(first, last, _merged(states, n_states), n_states - 1, fewest, rng)
+        if split is None or _metastability(split) <= _metastability(states) + WORTH_REGROUPING:
+            break
+        states = split
+    return states
+
+
+def _merged(states: IntArray, n_states: int) -> IntArray:
+    """States with the two merged that lose the least metastability by it, numbered from zero."""
+    pairs = [(one, other) for one in range(n_states) for other in range(one + 1, n_states)]
+    numbers = np.arange(n_states)
+    merged = [np.where(numbers == other, one, numbers - (numbers > other))[states] for one, other in pairs]
+    return max(merged, key=_metastability)
+
+
+def _best_split(
+    first: FloatArray, last: FloatArray, states: IntArray, number: int, fewest: int, rng: np.random.Generator
+) -> IntArray | None:
+    """States with the one of ``number`` split whose halves are the most metastable; None where none can be split."""
+    splits = [_split(first, last, states, state, number, fewest, rng) for state in range(number)]
+    return max((split for split in splits if split is not None), key=_metastability, default=None)
 
 
 def _metastability(states: IntArray) -> float:
