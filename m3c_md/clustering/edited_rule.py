@@ -20,7 +20,6 @@ from m3c_md.clustering.edits import (
     contents_of_edits,
     gradients_of_rule,
     scores_of_rule,
-    states_of_rule,
     stored_edits,
 )
 from m3c_md.clustering.score_relevance import exchange_shares, score_directions, weights_by_state
@@ -34,6 +33,7 @@ from m3c_md.inputs.settings import check_integer
 from m3c_md.inputs.state_names import default_names, joined_names, split_names, state_number
 from m3c_md.optimize.blocks import Rule
 from m3c_md.optimize.feature_map import FourierMap
+from m3c_md.optimize.quick_states import states_of_rule
 from m3c_md.search.rungs import STREAMED
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from m3c_md.clustering.archive import Contents
 from m3c_md.exceptions import ModelFileError
 from m3c_md.optimize.blocks import Rule
 from m3c_md.optimize.feature_map import FourierMap
-from m3c_md.optimize.quick_states import quick_states
+from m3c_md.optimize.quick_states import states_of_rule
 
 
 @dataclass(frozen=True)
@@ -140,15 +140,6 @@ Edit = Merge | Split
 def scores_of_rule(feature_map: FourierMap, rule: Rule, frames: FloatArray) -> FloatArray:
     """Scores of frames under a rule, (n_frames, n_states)."""
     return rule.scores(feature_map(frames)).T
-
-
-def states_of_rule(feature_map: FourierMap, rule: Rule, frames: FloatArray) -> IntArray:
-    """States by single precision, several times as fast, and by double precision where rounding could decide."""
-    states, sure = quick_states(feature_map, rule, frames)
-    close = np.flatnonzero(~sure)
-    if len(close):
-        states[close] = scores_of_rule(feature_map, rule, frames[close]).argmax(axis=1)
-    return states
 
 
 def gradients_of_rule(feature_map: FourierMap, rule: Rule, frames: FloatArray) -> FloatArray:

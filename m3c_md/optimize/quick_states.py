@@ -16,6 +16,15 @@ SINGLE_ROUNDING = 1e-4
 MOST_TURNS = 100.0
 
 
+def states_of_rule(feature_map: FourierMap, rule: Rule, frames: FloatArray) -> NDArray[np.intp]:
+    """State of every frame: by single precision, several times as fast, and by double where rounding could decide."""
+    states, sure = quick_states(feature_map, rule, frames)
+    close = np.flatnonzero(~sure)
+    if len(close):
+        states[close] = rule.scores(feature_map(frames[close])).argmax(axis=0)
+    return states
+
+
 def quick_states(feature_map: FourierMap, rule: Rule, frames: FloatArray) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """State of every frame, and whether that is sure; where it is not, double precision has to decide.
 

@@ -28,9 +28,9 @@ LESSONS = 2
 # more rounds left the states as they were), and trials that are optimised in each.
 MOST_ROUNDS = 3
 ROUNDS_OF_FEW_COLUMNS = 1
-LEARNED_AT_ONCE = 2
+LEARNED_AT_ONCE = 1
 # Trials in the metric of scaled columns that are optimised in the end.
-PLAIN_AT_ONCE = 2
+PLAIN_AT_ONCE = 1
 # Starts that learn a metric: so many by their scores, and as many by their metastability; of the first starts, and of
 # those in the metric of all that was learned.
 MOST_TAUGHT = 1
