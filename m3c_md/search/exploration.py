@@ -154,7 +154,8 @@ class Exploration(Runner):
             if best.score > learning.WORTH_LEARNING * before.score or same_solution(best, before):
                 break
         if best.metric != STANDARD and STANDARD in self.problem.metrics:
-            plain = learning.continued_in(best, STANDARD, self.bandwidths)
+            near = [b for b in self.bandwidths if learning.is_near(b, best.bandwidth)]
+            plain = learning.continued_in(best, STANDARD, near)
             more += self._judged_and_tried(plain, learning.PLAIN_AT_ONCE, "plain", 0.68, 0.7)
         return more
 

@@ -313,20 +313,19 @@ def choose(
 ) -> tuple[list[Candidate], list[Candidate]]:
     """Split candidates, best first, into those that go on and those that end here with a fate.
 
-    Where places are few, of one decomposition only the best bandwidths go on: between neighbours there is little to
-    choose, and the places are for other decompositions. Another one that looks more metastable than the best has a
+    Of one decomposition only the best kernels go on: between neighbours there is little to choose, and the places are
+    for other decompositions. Another one that looks more metastable than the best has a
     place of its own: a larger sample may show that it is.
     """
     alive: list[Candidate] = []
     out: list[Candidate] = []
-    n_same = SAME_KEPT if n_keep < len(candidates) else len(candidates)
     for candidate in candidates:
         twin = next((c for c in alive if c.kernel == candidate.kernel and same_solution(c, candidate)), None)
         if not candidate.may_win(problem.settings, problem.n_windows):
             out.append(as_degenerate(candidate))
         elif twin is not None:
             out.append(candidate.ended(FateKind.SAME, twin.start))
-        elif len(alive) < n_keep and sum(same_decomposition(c, candidate) for c in alive) < n_same:
+        elif len(alive) < n_keep and sum(same_decomposition(c, candidate) for c in alive) < SAME_KEPT:
             alive.append(candidate)
         else:
             out.append(candidate.ended(FateKind.DROPPED, f"score after {candidate.n_windows} windows"))
