@@ -24,7 +24,7 @@ from m3c_md.optimize.window_loss import orthonormal_contrasts
 SHRINKAGE = (0.1, 0.5)
 SMALLEST_SMOOTHING = 1e-14
 # The line search ends where the derivative along the line has fallen to this share of its first value.
-FLATNESS = 0.4
+FLATNESS = 0.2
 MAX_LINE_STEPS = 30
 # Steps after which a problem is left as it is.
 MAX_PASSES = 500

@@ -36,14 +36,19 @@ def outdone(problem: SearchProblem, best: Candidate, judged: Sequence[tuple[Tria
 def held_trials(problem: SearchProblem, judged: Sequence[tuple[Trial, Candidate]]) -> Trials:
     """Trials that hold the labels of the most metastable starts, by their least-squares rules, that are different.
 
-    Many lag times later, where that is known: the halves of a state that was cut in two have been forgotten by then.
+    Many lag times later, where that is known: the halves of a state that was cut in two have been forgotten by then,
+    and a rare state that a rule has lost may come back when its labels are held. Elsewhere such starts come last.
     """
     kept: list[tuple[Trial, Candidate]] = []
 
-    def metastability(one: tuple[Trial, Candidate]) -> float:
-        return one[1].sure if np.isnan(one[1].support.lasting) else one[1].support.lasting
+    def usefulness(one: tuple[Trial, Candidate]) -> tuple[bool, float]:
+        candidate = one[1]
+        if not np.isnan(candidate.support.lasting):
+            return True, candidate.support.lasting
+        lost = candidate.standing(problem.settings, problem.n_windows) == Standing.DEGENERATE
+        return not lost, candidate.sure
 
-    for trial, candidate in sorted(judged, key=metastability, reverse=True):
+    for trial, candidate in sorted(judged, key=usefulness, reverse=True):
         if len(kept) < N_HELD and not any(same_decomposition(candidate, other) for _, other in kept):
             kept.append((trial, candidate))
     trials: Trials = {}

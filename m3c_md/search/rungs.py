@@ -6,6 +6,8 @@ from __future__ import annotations
 SEARCHED = 100_000
 # (windows, candidates that go on): all candidates meet the first sample, the survivors the next, ...
 RUNGS = ((2000, 6), (6000, 3), (20_000, 2))
+# Candidates that go on where none is to be dropped.
+ALL = 10**9
 # Of more windows than this, the winner is polished by looks at all the data, not with all features in memory.
 STREAMED = RUNGS[-1][0]
 
@@ -19,7 +21,7 @@ def rung_sizes(n_windows: int, halving: bool, streamed: bool) -> list[tuple[int,
     [(2000, 6), (5000, 3)]
     """
     if not halving:
-        return [(n_windows, 10**9)]
+        return [(n_windows, ALL)]
     if streamed:
         return list(RUNGS)
     # A sample of more than half of the windows saves less than it costs.

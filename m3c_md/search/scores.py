@@ -42,8 +42,9 @@ def score(
     if selection == "objective":
         return optimum.objective
     labels, n_states = optimum.labels, settings.n_states
-    loss = np.bincount(labels, weights=weights * losses, minlength=n_states)
-    mass = np.bincount(labels, weights=weights, minlength=n_states)
+    loss, mass = (
+        np.bincount(labels, weights=w, minlength=n_states).astype(np.float64) for w in (weights * losses, weights)
+    )
     return class_averaged(loss, mass) + settings.penalty(optimum.rule)
 
 

@@ -21,6 +21,7 @@ from m3c_md.search.fate import Fate, FateKind
 from m3c_md.search.label_modes import SEARCHED, LabelMode
 from m3c_md.search.local_search import LocalOptimum, SearchSettings
 from m3c_md.search.problem import Kernel, SearchProblem
+from m3c_md.search.rungs import ALL
 from m3c_md.search.scores import Selection, part_losses, states_and_losses
 from m3c_md.search.support import (
     Support,
@@ -319,13 +320,14 @@ def choose(
     """
     alive: list[Candidate] = []
     out: list[Candidate] = []
+    n_same = ALL if n_keep == ALL else SAME_KEPT
     for candidate in candidates:
         twin = next((c for c in alive if c.kernel == candidate.kernel and same_solution(c, candidate)), None)
         if not candidate.may_win(problem.settings, problem.n_windows):
             out.append(as_degenerate(candidate))
         elif twin is not None:
             out.append(candidate.ended(FateKind.SAME, twin.start))
-        elif len(alive) < n_keep and sum(same_decomposition(c, candidate) for c in alive) < SAME_KEPT:
+        elif len(alive) < n_keep and sum(same_decomposition(c, candidate) for c in alive) < n_same:
             alive.append(candidate)
         else:
             out.append(candidate.ended(FateKind.DROPPED, f"score after {candidate.n_windows} windows"))

@@ -9,6 +9,7 @@ from m3c_md.optimize.blocks import Rule
 from m3c_md.search.candidates import Search
 from m3c_md.search.local_search import LocalOptimum, SearchSettings
 from m3c_md.search.problem import STANDARD, Kernel, prepare_problem
+from m3c_md.search.scores import score, states_and_losses
 from m3c_md.search.selection import Candidate
 from m3c_md.search.steps import SearchOptions
 from m3c_md.search.support import Support
@@ -38,6 +39,12 @@ def slow_and_wide(lengths, rng, stay=0.98):
     for frames in trajectories:
         frames[:, 1] += rng.choice([-3.0, 3.0], size=len(frames))
     return trajectories, wells
+
+
+def scored(blocks, optimum, settings, selection):
+    """Score of a local optimum on the windows that it was fitted to."""
+    losses = states_and_losses(blocks, optimum.rule, optimum.labels)[1]
+    return score(losses, blocks.weights, optimum, settings, selection)
 
 
 def problem_of(

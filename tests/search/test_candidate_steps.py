@@ -12,8 +12,8 @@ from m3c_md.search.candidates import MOST_POLISHED, Search
 from m3c_md.search.fate import FateKind
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.problem import Kernel
-from m3c_md.search.rungs import RUNGS, rung_sizes
-from m3c_md.search.selection import choose
+from m3c_md.search.rungs import ALL, RUNGS, rung_sizes
+from m3c_md.search.selection import SAME_KEPT, choose
 from m3c_md.search.steps import TRIAL_GAP, SearchOptions, _balanced_start, optimise_kernel
 from m3c_md.search.trials import Trial
 from tests.search._data import N_CANDIDATE_WINDOWS, candidate, problem_of, switching
@@ -125,10 +125,16 @@ class TestChoose:
         assert [c.start for c in alive] == ["0", "1"]
         assert [c.fate.kind for c in out] == [FateKind.DROPPED, FateKind.DROPPED]
 
-    def test_with_places_for_all_all_go_on_but_twins_and_empty_ones(self, problem):
+    def test_of_one_decomposition_few_go_on_however_many_places_there_are(self, problem):
+        given = [candidate("a", width, 0.1 * width) for width in (1.0, 2.0, 4.0)]
+        alive, out = choose(problem, given, 5)
+        assert [c.bandwidth for c in alive] == [1.0, 2.0][:SAME_KEPT]
+        assert [c.fate.kind for c in out] == [FateKind.DROPPED]
+
+    def test_where_all_go_on_twins_and_empty_ones_do_not(self, problem):
         given = [candidate("a", width, 0.1 * width) for width in (1.0, 2.0, 4.0)]
         given += [candidate("twin", 2.0, 0.2), candidate("empty", 1.0, 0.01, 1, EMPTY)]
-        alive, out = choose(problem, given, 5)
+        alive, out = choose(problem, given, ALL)
         assert [(c.start, c.bandwidth) for c in alive] == [("a", 1.0), ("a", 2.0), ("a", 4.0)]
         assert [c.fate.kind for c in out] == [FateKind.SAME, FateKind.DEGENERATE]
         assert str(out[0].fate) == "same as a"

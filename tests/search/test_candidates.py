@@ -25,11 +25,10 @@ from m3c_md.search import trials as trials_module
 from m3c_md.search.fate import FateKind
 from m3c_md.search.local_search import local_search
 from m3c_md.search.problem import Kernel
-from m3c_md.search.scores import score
 from m3c_md.search.selection import Standing, frame_populations, judge
 from m3c_md.search.starts import shared_starts
 from m3c_md.search.trials import N_SCOUTS
-from tests.search._data import problem_of, search, slow_and_wide, switching
+from tests.search._data import problem_of, scored, search, slow_and_wide, switching
 
 BANDWIDTHS = (1.5, 3.0)
 
@@ -349,7 +348,7 @@ class TestJudgement:
             np.average(losses[optimum.labels == k], weights=problem.weights[optimum.labels == k]) for k in range(3)
         ]
         expected = np.mean(means) + 0.5 * problem.settings.regularization * (optimum.rule.weights**2).sum()
-        assert score(blocks, optimum, problem.settings, "class-averaged") == pytest.approx(expected, rel=1e-10)
+        assert scored(blocks, optimum, problem.settings, "class-averaged") == pytest.approx(expected, rel=1e-10)
 
     def test_class_averaged_score_sees_through_the_trap(self, trap_case):
         """Misplaced windows of a tiny class cost the objective little, and this score as much as any other class."""
@@ -358,8 +357,10 @@ class TestJudgement:
         lower, _ = class_bounds(len(truth), 2, problem.settings.balance)
         tiny = (np.arange(len(truth)) % (len(truth) // lower) == 0).astype(np.intp)
         right, wrong = (local_search(blocks, start, problem.settings) for start in (truth, tiny))
-        assert score(blocks, wrong, problem.settings, "objective") < score(blocks, right, problem.settings, "objective")
-        averaged = [score(blocks, o, problem.settings, "class-averaged") for o in (right, wrong)]
+        assert scored(blocks, wrong, problem.settings, "objective") < scored(
+            blocks, right, problem.settings, "objective"
+        )
+        averaged = [scored(blocks, o, problem.settings, "class-averaged") for o in (right, wrong)]
         assert averaged[0] < averaged[1]
 
     @pytest.mark.parametrize("selection", ["objective", "class-averaged"])
@@ -368,4 +369,4 @@ class TestJudgement:
         found = run(problem, selection=selection)
         assert agreement(found[0].optimum.labels, truth) > 0.95
         blocks = FeatureBlocks(problem.data, problem.feature_map(found[0].bandwidth), problem.weights)
-        assert found[0].score == pytest.approx(score(blocks, found[0].optimum, problem.settings, selection))
+        assert found[0].score == pytest.approx(scored(blocks, found[0].optimum, problem.settings, selection))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -45,6 +47,15 @@ def test_the_most_metastable_starts_are_held_each_decomposition_once(problem):
 def test_a_start_whose_rule_has_lost_a_state_comes_last(problem):
     lost = candidate("lost", 1.0, 0.5, 0, (0.5, 0.5, 0.0), quality=2.9)
     assert names(held_trials(problem, judged(lost, candidate("a", 1.0, 1.5, 1)))) == ["a", "lost"]
+
+
+def test_what_is_known_of_later_times_counts_more_than_a_state_that_a_rule_has_lost(problem):
+    def later(name, shift, lasting, populations=(0.3, 0.3, 0.4)):
+        found = candidate(name, 1.0, 0.5, shift, populations, quality=2.9)
+        return replace(found, support=replace(found.support, lasting=lasting))
+
+    given = [later("cut", 0, 1.5), later("rare", 1, 2.4, (0.5, 0.5, 0.0)), later("whole", 2, 2.6)]
+    assert names(held_trials(problem, judged(*given))) == ["whole", "rare", "cut"]
 
 
 def test_closer_balance_is_closer_than_asked_for(problem):

@@ -35,6 +35,16 @@ class TestCompleted:
         done = completed_states(first, last, scores_of(known, 3), 3, 10, np.random.default_rng(0))
         assert agreement(done, true[0]) > 0.99
 
+    def test_a_state_that_was_cut_is_put_together_for_one_that_was_forgotten(self):
+        first, last, true = wells(1200, [0.0, 1.0, 5.0, 9.0], self.rng)
+        known = true.copy()
+        known[true == 1] = 0  # two wells are one state,
+        # and one well is cut in two at random: these halves have no memory.
+        known[true == 3] = np.where(self.rng.random(true.shape) < 0.5, 1, 3)[true == 3]
+        assert agreement(known[0], true[0]) < 0.9
+        done = completed_states(first, last, scores_of(known, 4), 4, 10, np.random.default_rng(0))
+        assert agreement(done, true[0]) > 0.99
+
     def test_a_state_of_few_windows_gives_way_to_a_split(self):
         first, last, true = wells(600, [0.0, 1.0, 5.0], self.rng)
         known = np.where(true == 2, 1, 0)

@@ -98,6 +98,13 @@ class TestSupport:
         counts[:, 1, 1] = np.where(np.arange(n_parts) == 3, 50.0, 50.0 / (n_parts - 1))
         assert support_of(counts).error < LARGEST_ERROR
 
+    def test_a_state_of_which_an_eighth_is_seen_elsewhere_does_not_rest_on_one_trajectory(self):
+        """Model I with a well that five of ten trajectories see, seven eighths of it in one (its seed 5005)."""
+        counts = np.tile(np.diag([390.0, 0.0]), (10, 1, 1))
+        counts[2, 1, 1] = 259.0
+        counts[[0, 6, 8, 9], 1, 1] = [1.0, 33.0, 2.0, 3.0]
+        assert support_of(counts).error < LARGEST_ERROR
+
     @pytest.mark.parametrize("n_parts", [10, 100])
     def test_a_state_of_one_part_has_an_error_of_nearly_one_and_one_of_many_has_not(self, n_parts):
         common = np.tile(np.diag([90.0, 0.0]), (n_parts, 1, 1))
