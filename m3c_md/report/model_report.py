@@ -85,7 +85,7 @@ def verdict_of_model(model: Any, found: Findings) -> str:
         plateau = slow.plateaus[0]
         words = f"the slowest exchange takes {amount(plateau.value * slow.dt, slow.unit)}"
         still = "" if plateau.level else ", and more at longer lag times"
-        said.append(f"{words}{still}" if plateau.lagtime else "how slowly they exchange is not resolved")
+        said.append(f"{words}{still}" if plateau.lagtime else "they exchange faster than can be measured")
     if found.test is not None:
         holds = {True: "passes", False: "fails", None: "has too few data for"}[found.test.passes]
         said.append(f"their Markov model {holds} the Chapman-Kolmogorov test")
@@ -172,7 +172,7 @@ def timescale_section(found: Findings) -> Section:
 def timescale_picture(draw: Callable[[], Any], before: str = "") -> Section:
     """Section with a picture of implied timescales, and what stands before it."""
     drawn = draw_picture(draw, "its-", "implied timescales")
-    caption = "Bands: 95 %. In the grey area a timescale is shorter than the lag time, and not resolved."
+    caption = "Bands: 95 % intervals. In the grey area a timescale is shorter than the lag time and cannot be measured."
     body = before + figure(drawn.svg, caption)
     return Section("Implied timescales", body, pictures={"implied_timescales.png": drawn.figure})
 
