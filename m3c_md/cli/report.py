@@ -149,16 +149,6 @@ def _leading(shares: pd.Series) -> str:
     return f"{text}; {others} more {max(0.0, 1.0 - largest.sum()):.1%}" if others else text
 
 
-def table_lines(table: Any) -> list[str]:
-    """Table as text; each value with its spread in one column, so that it fits a terminal."""
-    from m3c_md.report.study_report import with_spreads
-
-    shown = with_spreads(table)
-    shown["populations"] = [" ".join(f"{share:.3f}" for share in shares) for shares in shown["populations"]]
-    text = shown.rename_axis(index=None).to_string(float_format=lambda value: f"{value:.4g}", na_rep="-")
-    return [f"  {line}" for line in str(text).splitlines()]
-
-
 def warn_of_methods(console: Console, warned: Mapping[str, str]) -> None:
     """Say what was warned of, once for all methods that it is true of."""
     methods: dict[str, list[str]] = {}

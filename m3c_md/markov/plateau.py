@@ -75,8 +75,8 @@ class Plateau(NamedTuple):
             else f"look at lag times up to {amount(self.try_lagtime * dt, unit, 4)}"
         )
         return (
-            f"{self.name} is {value}{band} at {where}, the longest at which it can be measured, where it is not seen to be level; "
-            f"{remedy}"
+            f"{self.name} is {value}{band} at {where}, the longest at which it can be measured, and is not seen to be "
+            f"level; {remedy}"
         )
 
     def row(self, dt: float = 1.0) -> tuple[str, str, str, str, str]:

@@ -378,7 +378,9 @@ def _timescale_notes(
             complaints.append(f"t{process + 2} grows in proportion to the lag time, as it does for mere noise")
     if not complaints:
         return []
-    remedy = "read timescales at shorter lag times, where they are level; if one is level nowhere, look for fewer states"
+    remedy = (
+        "read timescales at shorter lag times, where they are level; if one is level nowhere, look for fewer states"
+    )
     return [("; ".join(complaints) + f". Remedy: {remedy} or simulate longer", TimescaleWarning)]
 
 
