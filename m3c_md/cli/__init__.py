@@ -44,7 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
     options = argparse.Namespace()
     try:
-        _parser().parse_args(given, options)
+        parser = _parser()
+        if not given:
+            parser.print_help(sys.stderr)
+            return 2
+        parser.parse_args(given, options)
         options.command_line = shlex.join(["m3c-md", *given])
         return _run(options)
     except KeyboardInterrupt as interrupt:

@@ -29,9 +29,9 @@ StateArray = NDArray[np.int32]
 _HEAD = ["states", "Q", "held-out Q", "slowest", "fastest", "stability", "smallest", "entered", "trajectories"]
 _LEGEND = (
     "Q: metastability, at most the number of states; held-out Q: of fits to one half of the data, on the other half; "
-    "slowest, fastest: timescales of exchange between the states in {unit}, at the lag time of the fit; stability: agreement "
-    "with fits to halves of the data (adjusted Rand index, 1 for the same states); smallest: population; entered: how "
-    "often the least entered state was; trajectories: how many visit the least visited state."
+    "slowest, fastest: timescales of exchange between the states in {unit}, at the lag time of the fit; stability: "
+    "agreement with fits to halves of the data (adjusted Rand index, 1 for the same states); smallest: population; "
+    "entered: how often the least entered state was; trajectories: how many visit the least visited state."
 )
 
 

@@ -435,3 +435,13 @@ def test_number_of_features_follows_the_data(n_frames: int, n_columns: int, expe
     noise = 0.2 * np.random.default_rng(0).normal(size=(n_frames, n_columns - 2))
     model = quick(2, bandwidth=3.0).fit_fetch(np.hstack([wells, noise]))
     assert model.feature_map.frequencies.shape == (n_columns, expected)
+
+
+@pytest.mark.filterwarnings("ignore::m3c_md.exceptions.M3CWarning")  # each state is visited twice
+def test_more_states_than_a_relaxation_has_windows() -> None:
+    # n_coarse (30) belongs to the relaxation, from which nothing starts here.
+    rng = np.random.default_rng(0)
+    cells = np.repeat(np.concatenate([rng.permutation(32), rng.permutation(32)]), 30)
+    x = np.stack([cells // 6, cells % 6], axis=1) * 8.0 + rng.normal(size=(len(cells), 2))
+    model = M3C(32, bandwidth=0.3, starts=(cells,), metric="standard", random_state=0).fit_fetch(x)
+    assert agreement(cells, model.transform(x)) > 0.99
