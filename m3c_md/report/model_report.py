@@ -171,10 +171,8 @@ def structure_sections(model: Any, structures: Sequence[Any]) -> list[Section]:
     """Structures of the states, if there are some."""
     if not structures:
         return []
-    shares = zip(state_names(model), model.populations, strict=True)
-    return [
-        molecule_section(structures, [f"{name}: {share:.0%}" for name, share in shares], state_colors(model), DEEPEST)
-    ]
+    names = [f"{name}: {share:.1%}" for name, share in zip(state_names(model), model.populations, strict=True)]
+    return [molecule_section(structures, names, state_colors(model), DEEPEST)]
 
 
 def timescale_section(found: Findings) -> Section:

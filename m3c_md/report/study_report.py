@@ -38,7 +38,7 @@ COMPARED = ("setting", "Q", "Q in hindsight", "VAMP-2", "smallest", "entered", "
 MOST_NUMBERS = 4
 SPLITS = (
     "How states split as their number grows; areas and widths grow with populations. A dashed line: part of the state "
-    "came from another state of the row above, so that borders were drawn anew."
+    "came from elsewhere in the row above, so that borders were drawn anew."
 )
 
 
@@ -125,9 +125,9 @@ def comparison_page(
     ]
     table = as_text(comparison.table)
     numbers = [(f"Q of {name}", table.loc[name, "Q"], table.loc[name, "setting"].strip("-")) for name in table.index]
+    methods = ", ".join(comparison.models)
     title = (
-        f"{comparison.n_states} states at lag time {_lag(comparison)}: metastability Q of {', '.join(comparison.models)} "
-        "in data that they were not fitted to"
+        f"{comparison.n_states} states at lag time {_lag(comparison)}: metastability Q of {methods} in held-out data"
     )
     numbers = [*numbers[:MOST_NUMBERS], *numbers_of_model(model, found, len(said))[1:]]
     return Page(title, comparison.verdict, numbers, sections)
@@ -202,8 +202,8 @@ def _methods_section(comparison: Any) -> Section:
     parts = comparison.splits["held out"].nunique()
     drawn = draw_picture(comparison.plot_metastability, "q-", "metastability of every method")
     note = (
-        f"Q: metastability, at most {comparison.n_states}; mean ± standard deviation over {parts} held-out parts of the "
-        "data. Settings are chosen by a part of the training data; Q in hindsight is that of the settings which the "
+        f"Q: metastability, at most {comparison.n_states}; mean ± standard deviation over {parts} held-out parts. "
+        "Settings are chosen by a part of the training data; Q in hindsight is that of the settings which the "
         "held-out parts themselves would have chosen. Smallest: population of the smallest state; entered: how often "
         "the least entered state was."
     )
