@@ -244,7 +244,7 @@ class TestLagTimes:
 
     @pytest.mark.parametrize("lagtimes", [0, -5, 2.0, [1, 2.5], [0, 1], [None], [True], np.array([1.0, 2.0])])
     def test_what_is_no_lag_time(self, lagtimes: Any) -> None:
-        with pytest.raises(InputError, match=r"lag time=.* must be a whole number of at least 1"):
+        with pytest.raises(InputError, match=r"lag time=.* must be a whole number of frames of at least 1"):
             implied_timescales(CHAIN, lagtimes)
 
     @pytest.mark.parametrize("lagtimes", ["12", b"12", {1: 2}])

@@ -157,7 +157,7 @@ VALIDATION: list[Row] = [
                 on(f"{name} lag", lambda at, f=function: lambda v: f(D, v)),
                 (0, -5, 1.5, None if name in ("metastability", "chapman_kolmogorov") else True, np.nan),
                 InputError,
-                rf"lag ?time=VALUE {WHOLE} 1",
+                r"lag ?time=VALUE must be a whole number of frames of at least 1",
             ),
             *rows(
                 on(f"{name} lag", lambda at, f=function: lambda v: f(D, v)),
