@@ -224,9 +224,13 @@ def run_scan(options: argparse.Namespace, console: Console) -> int:
         _say(console, body)
         results = (scan_page, (scan, data.features), suggested(scan)[1])
         seconds = _report(folder, options, console, data, body, began, results)
-    result = {"command": "scan", "suggestion": scan.suggestion, "reason": scan.reason}
-    result["table"] = _records(scan.table.drop(columns="warnings"))
-    result["tree"] = _records(scan.tree.set_index("n_states"))
+    result = {
+        "command": "scan",
+        "suggestion": scan.suggestion,
+        "reason": scan.reason,
+        "table": _records(scan.table.drop(columns="warnings")),
+        "tree": _records(scan.tree.set_index("n_states")),
+    }
     console.result({**result, **_common(folder, options, console, dt, unit, seconds)})
     return 0
 

@@ -101,7 +101,7 @@ class TestThreeWells:
 
     def test_a_number_too_many_says_so(self, scanned: StateScan) -> None:
         row = scanned.table.loc[4]
-        assert "every candidate lost one of the 4 states" in row["warnings"]
+        assert "every rule that was tried lost one of the 4 states" in row["warnings"]
         assert row["t4 / ns"] < 0.1 * row["t3 / ns"]
 
     def test_a_number_that_fails_has_a_row(self, monkeypatch: pytest.MonkeyPatch) -> None:
