@@ -46,8 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         parser = _parser()
         if not given:
-            parser.print_help(sys.stderr)
-            return 2
+            parser.exit(2, parser.format_help())
         parser.parse_args(given, options)
         options.command_line = shlex.join(["m3c-md", *given])
         return _run(options)
