@@ -40,7 +40,7 @@ def simulated_once() -> Iterator[None]:
     """Simulations of many pages are one and the same, and take seconds."""
     kept: dict[str, list[np.ndarray]] = {}
 
-    @functools.wraps(m3c_md.systems.simulate)  # later tests of this file look at its docstring
+    @functools.wraps(m3c_md.systems.diffusion.simulate)  # its docstring is looked at, too
     def simulate(model: Any, rng: np.random.Generator, **options: Any) -> list[np.ndarray]:
         key = repr((model, rng.bit_generator.state, options))
         if key not in kept:
