@@ -44,7 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
     options = argparse.Namespace()
     try:
-        _parser().parse_args(given, options)
+        parser = _parser()
+        if not given:
+            parser.exit(2, parser.format_help())
+        parser.parse_args(given, options)
         options.command_line = shlex.join(["m3c-md", *given])
         return _run(options)
     except KeyboardInterrupt as interrupt:

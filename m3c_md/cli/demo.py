@@ -13,6 +13,7 @@ from m3c_md.cli.output import OutputFolder, add_output_options
 from m3c_md.cli.report import (
     REPORT,
     data_lines,
+    proof_line,
     relevance_lines,
     report_text,
     state_lines,
@@ -143,7 +144,7 @@ def _findings(comparison: Comparison, model: M3CModel, data: Trajectories) -> li
     lines = [f"M3C found {model.n_states} states:"]
     lines += state_lines(model)
     lines += [
-        f"  objective {model.objective:.4f}, certified to within {model.gap:.0e} of the optimum for its labels",
+        proof_line(model),
         *relevance_lines(model, data, structures=True),
         "",
     ]

@@ -20,6 +20,7 @@ from m3c_md.cli.output import OutputFolder, add_checkpoint_option, add_output_op
 from m3c_md.cli.report import (
     REPORT,
     data_lines,
+    proof_line,
     relevance_lines,
     report_text,
     state_lines,
@@ -211,7 +212,7 @@ def _findings(model: M3CModel, quality: float, timescales: ImpliedTimescales) ->
     lines += state_lines(model)
     lines += [
         f"  metastability Q = {quality:.4f} of at most {model.n_states}, lag time {amount(lag, unit, 6)}",
-        f"  objective {model.objective:.4f}, certified to within {model.gap:.0e} of the optimum for its labels",
+        proof_line(model),
         "  timescales, where they no longer rise with the lag time:",
         *plateau_lines(timescales),
     ]

@@ -113,6 +113,7 @@ def use_files() -> None:
 
 def state_lines(model: StateModel) -> list[str]:
     """One line per state: its share of the training frames and how often it was entered."""
+    from m3c_md.clustering.visits import entered_times
     from m3c_md.inputs.state_names import state_title
 
     visits = model.visits
@@ -120,10 +121,19 @@ def state_lines(model: StateModel) -> list[str]:
     several = visits["trajectories"].max() > 1
     lines = []
     for state, share, row in zip(visits.index, model.populations, visits.to_dict("records"), strict=True):
-        by = f", in {row['trajectories']} trajectories" if several else ""
+        n = row["trajectories"]
+        by = f", in {n} {'trajectories' if n != 1 else 'trajectory'}" if several else ""
         title = state_title(model.state_names, state)
-        lines.append(f"  {title}: {share:6.1%} of the frames, entered {row['entered']} times{by}")
+        lines.append(f"  {title}: {share:6.1%} of the frames, {entered_times(row['entered'])}{by}")
     return lines
+
+
+def proof_line(model: MarginModel) -> str:
+    """How close the rule is to the best one for its labels, which the gap proves."""
+    from m3c_md.wording import plain_number
+
+    best = f"at most {plain_number(100.0 * model.gap, 1)} % above the lowest one that these labels allow, by proof"
+    return f"  objective {model.objective:.4f}, {best}"
 
 
 def relevance_lines(model: MarginModel, data: Trajectories, structures: bool) -> list[str]:
@@ -132,7 +142,7 @@ def relevance_lines(model: MarginModel, data: Trajectories, structures: bool) ->
     from m3c_md.relevance import named_relevance, relevance_by_dihedral, relevance_by_residue
 
     relevance = named_relevance(model.relevance, data.settings.columns)
-    lines = ["  relevance, how much the scores of the states change with each (see relevance.png):"]
+    lines = ["  relevance, how much the states depend on each (see relevance.png):"]
     if data.settings.dihedrals is None:
         return [*lines, f"    columns: {_leading(relevance)}"]
     residues = relevance_by_residue(relevance)
@@ -147,16 +157,6 @@ def _leading(shares: pd.Series) -> str:
     text = ", ".join(f"{name} {share:.1%}" for name, share in largest.items())
     others = len(shares) - len(largest)
     return f"{text}; {others} more {max(0.0, 1.0 - largest.sum()):.1%}" if others else text
-
-
-def table_lines(table: Any) -> list[str]:
-    """Table as text; each value with its spread in one column, so that it fits a terminal."""
-    from m3c_md.report.study_report import with_spreads
-
-    shown = with_spreads(table)
-    shown["populations"] = [" ".join(f"{share:.3f}" for share in shares) for shares in shown["populations"]]
-    text = shown.rename_axis(index=None).to_string(float_format=lambda value: f"{value:.4g}", na_rep="-")
-    return [f"  {line}" for line in str(text).splitlines()]
 
 
 def warn_of_methods(console: Console, warned: Mapping[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -162,6 +163,7 @@ def _frame_note(row: tuple[str, int, str, int]) -> str:
 
 
 def _add_remarks(path: Path, texts: list[str]) -> None:
-    """Put texts at the beginning of a PDB file."""
+    """Put texts at the beginning of a PDB file, and number its models from 1 as they do (mdtraj begins at 0)."""
     lines = [f"{REMARK}{line}\n" for text in texts for line in textwrap.wrap(text, REMARK_WIDTH)]
-    path.write_bytes("".join(lines).encode("ascii", "replace") + path.read_bytes())
+    models = re.sub(rb"(?m)^MODEL +(\d+)", lambda found: b"MODEL %8d" % (int(found[1]) + 1), path.read_bytes())
+    path.write_bytes("".join(lines).encode("ascii", "replace") + models)

@@ -13,7 +13,6 @@ from m3c_md.cli.report import (
     REPORT,
     data_lines,
     report_text,
-    table_lines,
     warn_of_methods,
     write_html,
 )
@@ -221,15 +220,17 @@ def run_scan(options: argparse.Namespace, console: Console) -> int:
                 console.warn(f"{number} states: {text}")
         folder.table("table.csv", scan.table)
         folder.table("tree.csv", scan.tree.set_index("n_states"))
-        table = scan.table.drop(columns="warnings")
-        chosen = "none" if scan.suggestion is None else scan.suggestion
-        body = [f"M3C at lag time {amount(options.lag * dt, unit, 6)}:", *table_lines(table)]
-        body += ["", f"suggested number of states: {chosen}", scan.reason]
+        body = scan.lines()
         _say(console, body)
         results = (scan_page, (scan, data.features), suggested(scan)[1])
         seconds = _report(folder, options, console, data, body, began, results)
-    result = {"command": "scan", "suggestion": scan.suggestion, "reason": scan.reason, "table": _records(table)}
-    result["tree"] = _records(scan.tree.set_index("n_states"))
+    result = {
+        "command": "scan",
+        "suggestion": scan.suggestion,
+        "reason": scan.reason,
+        "table": _records(scan.table.drop(columns="warnings")),
+        "tree": _records(scan.tree.set_index("n_states")),
+    }
     console.result({**result, **_common(folder, options, console, dt, unit, seconds)})
     return 0
 

@@ -313,7 +313,8 @@ class MarginEstimator(StateEstimator):
     def _checked_settings(self, client: Any = None, checkpoint: Any = None) -> tuple[SearchSettings, list[float]]:
         """Settings of the search and bandwidths; all that can be checked without data is."""
         settings = self._settings()
-        check_integer("n_coarse", self.n_coarse, settings.n_states)
+        relaxed = any(isinstance(start, str) and start.startswith("relaxation") for start in self._given_starts())
+        check_integer("n_coarse", self.n_coarse, settings.n_states if relaxed else 1)
         self._shortest()
         self._reweighted()
         for start in self._given_starts():

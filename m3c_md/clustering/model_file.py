@@ -67,6 +67,10 @@ def load_model(path: str | os.PathLike[str]) -> StateModel:
     if folder.is_dir():
         inside = [*sorted(folder.glob("*.m3c")), folder / MODEL]
         raise IsADirectoryError(f"{path} is a folder; give the file of the model in it, e.g. {inside[0]}")
+    if not folder.exists():
+        raise FileNotFoundError(
+            f"there is no file {path}; check its name and folder (m3c-md fit and model.save write one)"
+        )
     try:
         kind, contents = read_contents(path)
         check_kind(kind)

@@ -77,13 +77,16 @@ def _doubts(winner: Candidate, asked: SearchSettings, lagtime: int) -> list[Note
 def _lost_states(winner: Candidate, asked: SearchSettings, lagtime: int) -> str:
     """Say that every candidate has lost a state, what was done about it, and what the user can do."""
     n_states = asked.n_states
-    way = "left as the start had them" if winner.held else f"held to at least {winner.least_share:.1%} per state"
-    quality = f" (Q = {winner.metastability:.2f} of at most {n_states})" if winner.held else ""
-    fewer = f"n_states={n_states - 1} may describe the data better, scan_states tells" if n_states > 2 else ""
+    way = (
+        f"the states of a first guess were kept (Q = {winner.metastability:.2f} of at most {n_states})"
+        if winner.held
+        else f"each state was held to at least {winner.least_share:.1%} of the frames"
+    )
+    fewer = f"{n_states - 1} states may describe the data better (scan_states or m3c-md scan tell)"
     shorter = f"a lag time shorter than {lagtime} frames may tell them apart" if lagtime > 1 else ""
     smooth = f"if you expect so many states, try regularization={0.1 * asked.regularization:.2g}"
-    return f"every candidate lost one of the {n_states} states, so labels were {way}{quality}; " + "; ".join(
-        advice for advice in (fewer, shorter, smooth) if advice
+    return f"every rule that was tried lost one of the {n_states} states, so {way}; " + "; ".join(
+        advice for advice in (fewer if n_states > 2 else "", shorter, smooth) if advice
     )
 
 
@@ -94,18 +97,17 @@ def _rivals(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Not
     rival = close_rival(problem, candidates)
     if rival is not None:
         message = (
-            f"a clearly different decomposition (start {rival.start!r}, bandwidth {rival.bandwidth:.3g}) is as good "
-            f"within the errors: score {rival.score:.3g} against {winner.score:.3g}{_quality(rival, winner)}; compare "
-            "them with model.candidates and model.alternative"
+            "clearly different states describe the data as well within the errors (score "
+            f"{rival.score:.3g} against {winner.score:.3g}{_quality(rival, winner)}); before you rely on these, look "
+            f"at the others: {_found_as(rival, candidates)}"
         )
         notes.append((message, AmbiguousSolutionWarning))
     other = set_aside(problem, candidates)
     if other is not None:
         message = (
-            f"a more metastable decomposition (start {other.start!r}, bandwidth {other.bandwidth:.3g}"
-            f"{_quality(other, winner)}, smallest state {other.populations.min():.2%}) was set aside because one of "
-            f"its states is seen in {other.support.n_parts} of {problem.n_parts} independent parts of the data only; "
-            "add data, or look at it with model.candidates and model.alternative"
+            f"more metastable states (smallest {other.populations.min():.2%}{_quality(other, winner)}) were set aside "
+            f"because one of them is seen in {other.support.n_parts} of {problem.n_parts} independent parts of the "
+            f"data only; add data, or look at them: {_found_as(other, candidates)}"
         )
         notes.append((message, AmbiguousSolutionWarning))
     return notes
@@ -119,3 +121,9 @@ def _quality(rival: Candidate, winner: Candidate) -> str:
         f", Q {rival.metastability:.3f} ± {rival.support.error:.3f} against {winner.metastability:.3f} ± "
         f"{winner.support.error:.3f}"
     )
+
+
+def _found_as(candidate: Candidate, candidates: Sequence[Candidate]) -> str:
+    """Where a user finds a candidate in the record of the search."""
+    row = next(row for row, one in enumerate(candidates) if one is candidate)
+    return f"model.alternative({row}), row {row} of model.candidates"

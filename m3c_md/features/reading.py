@@ -171,11 +171,14 @@ def all_features(paths: Sequence[Path], readings: Sequence[Reading]) -> list[Flo
     if not problems:
         return [reading.features for reading in readings]
     read = {str(path): reading for path, reading in zip(paths, readings, strict=True)}
-    raise TrajectoryError(
-        "\n".join([*problems, f"({len(problems)} of {len(paths)} files; what was read is in finished and partial)"]),
+    error = TrajectoryError(
+        "\n".join([*problems, f"({len(problems)} of {len(paths)} files)"] if len(paths) > 1 else problems),
         finished={name: reading.features for name, reading in read.items() if reading.problem is None},
         partial={name: reading.features for name, reading in read.items() if reading.problem and len(reading.features)},
     )
+    # For those who program; the command line prints the message alone.
+    error.add_note("the features that could be read are in the attributes finished and partial of this error")
+    raise error
 
 
 def regrouped(blocks: Iterable[Float32Array], size: int) -> Iterator[Float32Array]:

@@ -15,7 +15,8 @@ from m3c_md.exceptions import InputError
 def check_integer(name: str, value: Any, smallest: int, largest: int | None = None) -> int:
     """Check a whole number that must not be smaller than ``smallest``, nor larger than ``largest``."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral) or value < smallest:
-        raise InputError(f"{name}={value!r:.60} must be a whole number of at least {smallest}")
+        of = " of frames" if name in ("lagtime", "lag time") else ""
+        raise InputError(f"{name}={value!r:.60} must be a whole number{of} of at least {smallest}")
     number = int(value)
     if largest is not None and number > largest:
         raise InputError(f"{name}={number!r:.60} must not be larger than {largest}; choose a smaller number")

@@ -62,7 +62,7 @@ class Plateau(NamedTuple):
         't2 = 18 ns (95 %: 15 to 22.5), level from lag time 5 ns on'
         """
         if self.lagtime == 0:
-            return f"{self.name} is not resolved: it lies below every lag time"
+            return f"{self.name} cannot be measured, because it is shorter than every lag time"
         known = self.low == self.low
         band = f" (95 %: {plain_number(self.low * dt)} to {plain_number(self.high * dt)})" if known else ""
         where = f"lag time {amount(self.lagtime * dt, unit, 4)}"
@@ -75,7 +75,8 @@ class Plateau(NamedTuple):
             else f"look at lag times up to {amount(self.try_lagtime * dt, unit, 4)}"
         )
         return (
-            f"{self.name} is {value}{band} at {where}, the longest that resolves it, and not seen to be level; {remedy}"
+            f"{self.name} is {value}{band} at {where}, the longest at which it can be measured, and is not seen to be "
+            f"level; {remedy}"
         )
 
     def row(self, dt: float = 1.0) -> tuple[str, str, str, str, str]:

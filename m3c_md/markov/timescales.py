@@ -34,6 +34,7 @@ from m3c_md.markov.resampling import (
 from m3c_md.markov.reversible import relaxation_eigenvalues
 from m3c_md.markov.transitions import Note, StateArray, longest_of, named, number_of_states, short_trajectory_notes
 from m3c_md.markup import paragraphs, table
+from m3c_md.wording import amount, plain_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -242,7 +243,7 @@ def implied_timescales(
             estimates.append(estimate)
             bar()
     its = _timescales(np.array([e.estimate for e in estimates]), lags, np.nan)[:, :n_kept]
-    notes += disconnected_notes(lags, estimates) + _timescale_notes(lags, its, estimates, n)
+    notes += disconnected_notes(lags, estimates) + _timescale_notes(lags, its, estimates, n, time_step, time_unit)
     for message, category in notes:
         python_warnings.warn(message, category, stacklevel=2)
     blocks = None if method is None else blocks_of_trajectories(trajectories, lags[-1])
@@ -352,7 +353,12 @@ def _sampled_timescales(samples: Iterable[FloatArray | None], lagtimes: Sequence
 
 
 def _timescale_notes(
-    lagtimes: Sequence[int], its: FloatArray, estimates: Sequence[FlowSamples], n_states: int
+    lagtimes: Sequence[int],
+    its: FloatArray,
+    estimates: Sequence[FlowSamples],
+    n_states: int,
+    dt: float,
+    unit: str,
 ) -> list[Note]:
     """One note on all timescales that mislead, if there are any."""
     if n_states == 1:
@@ -364,14 +370,24 @@ def _timescale_notes(
         exists = process < n_connected - 1  # the others have a note of their own
         unresolved = lags[exists & ~(t > lags)]
         if len(unresolved):
-            where = "every lag time" if len(unresolved) == exists.sum() else f"{named('lag time', unresolved)} (frames)"
-            complaints.append(f"t{process + 2} is not resolved at {where}, for it lies below the lag")
+            every = len(unresolved) == exists.sum()
+            where = "" if every else f" at {_in_units(unresolved * dt, unit)}"
+            these = "every lag time" if every else "these" if len(unresolved) > 1 else "that"
+            complaints.append(f"t{process + 2} cannot be measured{where}, because it is shorter than {these}")
         if _grows_like_noise(lags, t):
-            complaints.append(f"t{process + 2} grows in proportion to the lag time, as noise does")
+            complaints.append(f"t{process + 2} grows in proportion to the lag time, as it does for mere noise")
     if not complaints:
         return []
-    remedy = "read timescales at shorter lag times where they level off; if none does, look for fewer states"
+    remedy = (
+        "read timescales at shorter lag times, where they are level; if one is level nowhere, look for fewer states"
+    )
     return [("; ".join(complaints) + f". Remedy: {remedy} or simulate longer", TimescaleWarning)]
+
+
+def _in_units(times: FloatArray, unit: str) -> str:
+    """Lag times in a row, with their unit behind the last."""
+    *others, last = times.tolist()
+    return named("lag time", [*(plain_number(time, 4) for time in others), amount(last, unit, 4)])
 
 
 def _grows_like_noise(lagtimes: Any, timescales: FloatArray) -> bool:

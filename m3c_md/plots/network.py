@@ -170,7 +170,7 @@ def _words(values: FloatArray, band: FloatArray | None, write: Callable[[float],
     if band is None:
         return words
     ends = [(write(float(a)), write(float(b))) for a, b in zip(band[0].ravel(), band[1].ravel(), strict=True)]
-    return [w if a == b else f"{w}\n{a}–{b}" for w, (a, b) in zip(words, ends, strict=True)]
+    return [w if a == b else f"{w}\n{a.removesuffix('%')}–{b}" for w, (a, b) in zip(words, ends, strict=True)]
 
 
 def passage_times(msm: Any) -> FloatArray:

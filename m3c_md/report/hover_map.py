@@ -21,6 +21,7 @@ CAPTION = (
     "States in colours, pale near a border; free energy of the frames in greys. Point at the map to read state, margin "
     "(the lead of its score over the second, small at a border) and population."
 )
+SLOW = " Slow coordinates are the directions along which the states change most."
 
 
 def map_sections(models: Any, trajs: Sequence[Any], columns: Sequence[str] | None) -> list[Section]:
@@ -57,7 +58,8 @@ def map_sections(models: Any, trajs: Sequence[Any], columns: Sequence[str] | Non
         }
         text = json.dumps(content, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
         scripts.append(f'<script type="application/json" class="cells">{text}</script>')
-    return [Section("Map", figure(drawn.svg, CAPTION) + "".join(scripts), pictures={view.file: drawn.figure})]
+    caption = CAPTION + (SLOW if view.labels[0].startswith("slow coordinate") else "")
+    return [Section("Map", figure(drawn.svg, caption) + "".join(scripts), pictures={view.file: drawn.figure})]
 
 
 def _names(model: Any, drawn_as: Any, method: str) -> list[str]:

@@ -31,6 +31,19 @@ MOST_PANELS, MOST_ARROWS = 5, 8
 MOST_ROWS = 12
 NO_KINETICS = "States are entered too rarely for a Markov model of them: there are no rates (see Warnings)."
 DEEPEST = "Each is the frame deepest inside its state, in thin lines the next ones, laid over each other by backbone."
+PREDICTED = (
+    "Chance to be in the second state some time after being in the first: as the Markov model of the shortest lag time "
+    "predicts it (lines), and as counted in the trajectories (points), with 95 % intervals."
+)
+RELEVANT = (
+    "How much the states depend on each: how far their scores change, on average, where one takes its value from "
+    "another frame. The shares add up to 100 %."
+)
+TRIED = (
+    "How the rule was found. A fit begins with several guesses, improves them step by step, and compares the results. "
+    "Each line is one such attempt, coloured by the guess that it began with; the winner has a ring. Left: how the "
+    "objective fell. Right: the score that was reached at which width of the kernel."
+)
 
 
 def model_page(
@@ -85,7 +98,7 @@ def verdict_of_model(model: Any, found: Findings) -> str:
         plateau = slow.plateaus[0]
         words = f"the slowest exchange takes {amount(plateau.value * slow.dt, slow.unit)}"
         still = "" if plateau.level else ", and more at longer lag times"
-        said.append(f"{words}{still}" if plateau.lagtime else "how slowly they exchange is not resolved")
+        said.append(f"{words}{still}" if plateau.lagtime else "they exchange faster than can be measured")
     if found.test is not None:
         holds = {True: "passes", False: "fails", None: "has too few data for"}[found.test.passes]
         said.append(f"their Markov model {holds} the Chapman-Kolmogorov test")
@@ -158,7 +171,8 @@ def structure_sections(model: Any, structures: Sequence[Any]) -> list[Section]:
     """Structures of the states, if there are some."""
     if not structures:
         return []
-    return [molecule_section(structures, state_names(model), state_colors(model), DEEPEST)]
+    names = [f"{name}: {share:.1%}" for name, share in zip(state_names(model), model.populations, strict=True)]
+    return [molecule_section(structures, names, state_colors(model), DEEPEST)]
 
 
 def timescale_section(found: Findings) -> Section:
@@ -172,7 +186,7 @@ def timescale_section(found: Findings) -> Section:
 def timescale_picture(draw: Callable[[], Any], before: str = "") -> Section:
     """Section with a picture of implied timescales, and what stands before it."""
     drawn = draw_picture(draw, "its-", "implied timescales")
-    caption = "Bands: 95 %. In the grey area a timescale is shorter than the lag time, and not resolved."
+    caption = "Bands: 95 % intervals. In the grey area a timescale is shorter than the lag time and cannot be measured."
     body = before + figure(drawn.svg, caption)
     return Section("Implied timescales", body, pictures={"implied_timescales.png": drawn.figure})
 
@@ -193,8 +207,7 @@ def markov_sections(model: Any, found: Findings) -> list[Section]:
         drawn = draw_picture(
             lambda: plot_chapman_kolmogorov(test, names=model.state_names), "ck-", "Chapman-Kolmogorov test"
         )
-        caption = "Probability to be in the second state a lag time after the first: predicted by the model at the "
-        body += figure(drawn.svg, f"{caption}shortest lag time (lines) and estimated at each (points), with 95 %.")
+        body += figure(drawn.svg, PREDICTED)
     return [Section("Chapman-Kolmogorov test", body)]
 
 
@@ -207,8 +220,7 @@ def relevance_sections(model: Any, columns: Sequence[str] | None) -> list[Sectio
     drawn = draw_picture(
         lambda: plot_relevance(model, columns=columns), "relevance-", "relevance of residues or columns"
     )
-    caption = "How much the states depend on each: how their scores change if its value is that of another frame."
-    return [Section("Relevance", figure(drawn.svg, caption), pictures={"relevance.png": drawn.figure})]
+    return [Section("Relevance", figure(drawn.svg, RELEVANT), pictures={"relevance.png": drawn.figure})]
 
 
 def kinetics_section(model: Any, found: Findings) -> Section:
@@ -250,11 +262,7 @@ def search_sections(model: Any) -> list[Section]:
     if not hasattr(model, "records"):
         return []
     drawn = draw_picture(lambda: plot_search(model), "search-", "record of the search")
-    caption = (
-        "Every candidate that was tried, by the start that it came from; the winner has a ring. "
-        "Left: how its objective fell. Right: what it reached at which bandwidth."
-    )
-    return [Section("Search", figure(drawn.svg, caption), pictures={"search.png": drawn.figure})]
+    return [Section("Search", figure(drawn.svg, TRIED), pictures={"search.png": drawn.figure})]
 
 
 def write_model_report(

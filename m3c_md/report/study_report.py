@@ -27,7 +27,7 @@ from m3c_md.report.model_report import (
 )
 from m3c_md.report.page import Page, Section, data_table, figure, warnings_section
 from m3c_md.report.provenance import Provenance
-from m3c_md.wording import amount, with_error
+from m3c_md.wording import amount, plain_number, with_error
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 COMPARED = ("setting", "Q", "Q in hindsight", "VAMP-2", "smallest", "entered", "never visited", "seconds")
 # More methods or numbers than this have no number of their own on the first screen.
 MOST_NUMBERS = 4
-SPLITS = "How states split as their number grows; areas and widths grow with populations."
+SPLITS = (
+    "How states split as their number grows; areas and widths grow with populations. A dashed line: part of the state "
+    "came from elsewhere in the row above, so that borders were drawn anew."
+)
 
 
 def with_spreads(table: pd.DataFrame) -> pd.DataFrame:
@@ -122,8 +125,9 @@ def comparison_page(
     ]
     table = as_text(comparison.table)
     numbers = [(f"Q of {name}", table.loc[name, "Q"], table.loc[name, "setting"].strip("-")) for name in table.index]
+    methods = ", ".join(comparison.models)
     title = (
-        f"{', '.join(comparison.models)}: {comparison.n_states} states at lag time {_lag(comparison)}, held-out data"
+        f"{comparison.n_states} states at lag time {_lag(comparison)}: metastability Q of {methods} in held-out data"
     )
     numbers = [*numbers[:MOST_NUMBERS], *numbers_of_model(model, found, len(said))[1:]]
     return Page(title, comparison.verdict, numbers, sections)
@@ -185,6 +189,7 @@ def table_of_comparison(comparison: Any) -> str:
         table = table.drop(columns="never visited")
     if "smallest" in table:
         table["smallest"] = [f"{share:.1%}" if share == share else "-" for share in table["smallest"]]
+    table["seconds"] = [plain_number(seconds, 2) for seconds in table["seconds"]]
     return data_table(as_text(table))
 
 
@@ -197,16 +202,17 @@ def _methods_section(comparison: Any) -> Section:
     parts = comparison.splits["held out"].nunique()
     drawn = draw_picture(comparison.plot_metastability, "q-", "metastability of every method")
     note = (
-        f"Q (metastability, at most {comparison.n_states}): mean ± standard deviation over {parts} held-out parts. "
-        "Settings are chosen on held-out training data; in hindsight: what the test data themselves would have chosen. "
-        "Smallest: population; entered: how often the least entered state was."
+        f"Q: metastability, at most {comparison.n_states}; mean ± standard deviation over {parts} held-out parts. "
+        "Settings are chosen by a part of the training data; Q in hindsight is that of the settings which the "
+        "held-out parts themselves would have chosen. Smallest: population of the smallest state; entered: how often "
+        "the least entered state was."
     )
     body = table_of_comparison(comparison) + figure(drawn.svg, note)
     return Section("Methods", body, pictures={"metastability.png": drawn.figure})
 
 
 def _agreement_section(comparison: Any) -> Section:
-    note = "Adjusted Rand index: 1 if two methods agree up to the names of states, about 0 by chance."
+    note = "Adjusted Rand index: 1 if two methods find the same states, whatever their numbers; about 0 by mere chance."
     return Section("Agreement", data_table(as_text(comparison.agreement)) + f'<p class="note">{note}</p>')
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,10 +29,12 @@ from m3c_md.inputs.settings import (
 from m3c_md.markup import paragraphs
 from m3c_md.validation.kept_fits import KeptFits
 from m3c_md.validation.scan_fits import fits_by_number, halves_of, n_features_for
-from m3c_md.validation.scan_table import table_and_tree
+from m3c_md.validation.scan_table import table_and_tree, terminal_lines
 from m3c_md.validation.shown_study import ShownStudy
 from m3c_md.validation.splits import long_trajectories
 from m3c_md.validation.suggestion import suggest
+from m3c_md.validation.tables import WIDTH
+from m3c_md.wording import amount
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,9 +95,15 @@ class StateScan(ShownStudy):
 
         return plot_state_tree(self, names=names, ax=ax)
 
+    def lines(self) -> list[str]:
+        """Title, table and suggestion in lines of at most 100 characters."""
+        chosen = "none" if self.suggestion is None else self.suggestion
+        title = f"M3C at lag time {amount(self.lagtime * self.dt, self.unit, 6)}:"
+        said = ["", f"Suggested number of states: {chosen}", *wrap(self.reason, WIDTH)]
+        return [title, "", *terminal_lines(self.table, self.unit), *said]
+
     def __repr__(self) -> str:
-        table = self.table.drop(columns="warnings").to_string(float_format=lambda value: f"{value:.4g}")
-        return f"{table}\n\n{self.reason}"
+        return "\n".join(self.lines())
 
     def _repr_html_(self) -> str:
         from m3c_md.report.study_report import table_of_scan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,11 +18,21 @@ from m3c_md.markov.transitions import metastability
 from m3c_md.validation.methods import least_entered
 from m3c_md.validation.scan_fits import REST, NumberOfStates
 from m3c_md.validation.state_tree import shared_frames, state_tree
+from m3c_md.validation.tables import WIDTH, aligned_lines
+from m3c_md.wording import plain_number, with_error
 
 if TYPE_CHECKING:
     import pandas as pd
 
 StateArray = NDArray[np.int32]
+
+_HEAD = ["states", "Q", "held-out Q", "slowest", "fastest", "stability", "smallest", "entered", "trajectories"]
+_LEGEND = (
+    "Q: metastability, at most the number of states; held-out Q: of fits to one half of the data, on the other half; "
+    "slowest, fastest: timescales of exchange between the states in {unit}, at the lag time of the fit; stability: "
+    "agreement with fits to halves of the data (adjusted Rand index, 1 for the same states); smallest: population; "
+    "entered: how often the least entered state was; trajectories: how many visit the least visited state."
+)
 
 
 def table_and_tree(
@@ -44,6 +55,36 @@ def table_and_tree(
     table = pd.DataFrame(rows).set_index("n_states").astype({"entered": "Int64", "trajectories": "Int64"})
     fastest = {number: float(table.loc[number, f"t{number} / {unit}"]) for number in overlaps}
     return table, state_tree(overlaps, fastest, unit)
+
+
+def terminal_lines(table: pd.DataFrame, unit: str) -> list[str]:
+    """The table in lines of at most 100 characters, and what its columns are; `StateScan.table` has all.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As in `StateScan.table`.
+    unit : str
+    """
+    rows = [_HEAD]
+    for number, row in table.iterrows():
+        smallest = f"{min(row['populations']):.1%}" if row["populations"] else "-"
+        rows.append(
+            [
+                *(str(number), with_error(row["Q"], row["Q ±"]), _number(row["held-out Q"], 4)),
+                *(_number(row[f"t{i} / {unit}"]) for i in (2, number)),
+                *(_number(row["stability"]), smallest),
+                *(_number(row[name]) for name in ("entered", "trajectories")),
+            ]
+        )
+    return [*aligned_lines(rows), "", *wrap(_LEGEND.format(unit=unit), WIDTH)]
+
+
+def _number(value: Any, digits: int = 3) -> str:
+    """A number with some digits, a count with all of them, a dash for what is not known."""
+    if str(value) in ("nan", "None", "<NA>"):
+        return "-"
+    return plain_number(value, digits) if isinstance(value, float) else str(value)
 
 
 def _empty_row(number: int, most: int, fit: NumberOfStates, unit: str) -> dict[str, Any]:

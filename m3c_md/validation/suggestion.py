@@ -58,15 +58,14 @@ def suggest(table: pd.DataFrame, lag: float, unit: str) -> tuple[int | None, str
         # A next process below the lag time, or one that M3C cannot find, is not measured: the gap may be larger.
         resolved = fastest[chosen + 1] > lag
         how = f" (t{chosen + 1} of {chosen + 1} states: {amount(fastest[chosen + 1], unit)})" if resolved else ""
-        reason += f" The next process is {'' if resolved else 'at least '}{known[chosen]:.1f} times faster{how}"
-        others = ", ".join(f"{gap:.1f} after {n}" for n, gap in known.items() if n != chosen)
-        reason += f"; gaps of the others: {others}." if others else "."
+        factor = f"{'' if resolved else 'at least '}{known[chosen]:.1f}"
+        reason += f" One state more would add a process that is {factor} times faster{how}"
+        others = ", ".join(f"{gap:.1f} for {n}" for n, gap in known.items() if n != chosen)
+        reason += f"; for other numbers of states this factor is {others}." if others else "."
         if not clear:
-            reason += (
-                f" No gap is clear (a factor of {LEAST_GAP:g} or more): the largest was taken, but look for yourself."
-            )
+            reason += f" No factor is clear ({LEAST_GAP:g} or more): the largest was taken, but look for yourself."
         elif others:
-            reason += " The last clear gap counts."
+            reason += " The largest number of states with a clear gap of this kind was taken."
     return chosen, reason + _visits(table, chosen) + _others(table, good, list(known), stability)
 
 
@@ -78,7 +77,7 @@ def _clear(gaps: dict[int, float]) -> list[int]:
 
 def _not_convincing(fastest: dict[int, float], stability: dict[int, float], lag: float, unit: str) -> str:
     best = max(stability, key=lambda n: np.nan_to_num(stability[n], nan=-1.0))
-    speed = "is not resolved" if np.isnan(fastest[best]) else f"takes {amount(fastest[best], unit)}"
+    speed = "is too fast to be measured" if np.isnan(fastest[best]) else f"takes {amount(fastest[best], unit)}"
     return (
         f"No number of states is convincing: fits to halves of the data agree best for {best} states (adjusted Rand "
         f"index {stability[best]:.2f}, at least {STABLE} is asked for), whose fastest process {speed} (lag time "
@@ -105,7 +104,7 @@ def _others(table: pd.DataFrame, good: list[int], known: list[int], stability: d
     reason = ""
     unknown = [n for n in good if n not in known]
     if unknown:
-        reason += f" The gap after {', '.join(map(str, unknown))} states is not known: scan one state more."
+        reason += f" What would follow {', '.join(map(str, unknown))} states is not known: scan one state more."
     unstable = [n for n in table.index if stability[n] < STABLE]
     if unstable:
         reason += f" Not stable: {', '.join(f'{n} ({stability[n]:.2f})' for n in unstable)}."

@@ -171,15 +171,23 @@ def terminal_lines(title: str, verdict: str, table: pd.DataFrame, n_parts: int) 
         if with_settings:
             cells.insert(2, _number(row["Q in hindsight"]))
         rows.append(cells)
-    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-    # A long name gives way, numbers do not.
+    return [title, *wrap(verdict, WIDTH), "", *aligned_lines(rows), *_legend(table, n_parts, with_settings)]
+
+
+def aligned_lines(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of a table in lines, numbers to the right; where they would be too long, names in the first column give way.
+
+    Examples
+    --------
+    >>> aligned_lines([["", "Q"], ["M3C", "2.66"], ["MMC", "2.6"]])
+    ['        Q', 'M3C  2.66', 'MMC   2.6']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     widths[0] = min(widths[0], max(LEAST_NAME, WIDTH - sum(widths[1:]) - 2 * len(widths[1:])))
-    lines = [title, *wrap(verdict, WIDTH), ""]
-    lines += [
+    return [
         "  ".join(_aligned(cell, width, i) for i, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
         for row in rows
     ]
-    return [*lines, *_legend(table, n_parts, with_settings)]
 
 
 def _legend(table: pd.DataFrame, n_parts: int, with_settings: bool) -> list[str]:

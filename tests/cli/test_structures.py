@@ -147,6 +147,8 @@ def test_structures_lie_on_each_other_and_say_which_frames_they_are(tmp_path):
     assert set(table["file"]) == {str(tmp_path / "run.xtc")}
     text = (tmp_path / "out" / "structures" / "state_1.pdb").read_text()
     assert "REMARK  99 MODEL 3: frame 4 (from 0) of run.xtc\n" in text
+    numbers = [int(line.split()[1]) for line in text.splitlines() if line.startswith("MODEL")]
+    assert numbers == list(range(1, len(numbers) + 1)) == table[table["structure"] == "state_1.pdb"]["model"].tolist()
     assert "REMARK  99 Models are superposed on " in text
 
 

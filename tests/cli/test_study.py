@@ -106,8 +106,8 @@ def test_scan(arrays, tmp_path, capsys):
     assert sorted(path.name for path in tmp_path.iterdir()) == promised == sorted(result["written"])
     assert "2 states are suggested." in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert result["suggestion"] == 2
-    assert "suggested number of states: 2" in said.err
-    assert "suggested number of states: 2" in (tmp_path / "report.txt").read_text()
+    assert "Suggested number of states: 2" in said.err
+    assert "Suggested number of states: 2" in (tmp_path / "report.txt").read_text()
     assert result["table"][0]["n_states"] == 2
     assert [(row["n_states"], row["state"], row["parent"]) for row in result["tree"]] == [(2, 0, None), (2, 1, None)]
     tree = pd.read_csv(tmp_path / "tree.csv")

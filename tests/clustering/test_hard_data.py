@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -60,7 +62,7 @@ def test_a_handful_of_outliers_is_no_state(seed: int) -> None:
     frames[wild] += 6.0 * rng.normal(size=(20, 4))
     model = M3C(2, random_state=0).fit_fetch(frames)
     assert agreement(model.transform(frames), states) > 0.97
-    with pytest.warns(OverlappingStatesWarning, match="every candidate lost one of the 3 states"):
+    with pytest.warns(OverlappingStatesWarning, match="every rule that was tried lost one of the 3 states"):
         third = M3C(3, random_state=0).fit_fetch(frames)
     assert np.bincount(third.transform(frames)[wild], minlength=3)[2] < 20, "the outliers are not a state"
 
@@ -71,9 +73,7 @@ def test_a_state_of_one_trajectory_gives_way_to_one_of_many() -> None:
     states = [chain(np.array([[0.0, 0.02], [0.02, 0.0]]), 300, rng, i % 2) for i in range(29)]
     trajs = [columns(CENTRES[s] + rng.vonmises(0.0, 6.0, (300, 2))) for s in states]
     trajs.append(columns(CENTRES[2] + np.pi / 2 + rng.vonmises(0.0, 6.0, (300, 2))))
-    with pytest.warns(
-        AmbiguousSolutionWarning, match="set aside because one of its states is seen in [12] of 30 indep"
-    ):
+    with pytest.warns(AmbiguousSolutionWarning, match="set aside because one of them is seen in [12] of 30 indep"):
         model = M3C(2, random_state=0).fit_fetch(trajs)
     assert agreement(np.concatenate(model.transform(trajs[:-1])), np.concatenate(states)) > 0.97
     assert (model.visits["trajectories"] >= 29).all()
@@ -96,5 +96,13 @@ def test_of_two_equivalent_cuts_the_other_is_named(seed: int) -> None:
     leave = np.array([[0.0, 0.01], [0.01, 0.0]])
     states = np.stack([chain(leave, 6000, rng) for _ in range(2)], axis=1)
     angles = 2.2 * states + rng.vonmises(0.0, 8.0, (6000, 2))
-    with pytest.warns(AmbiguousSolutionWarning, match="is as good within the errors: score"):
-        M3C(2, random_state=seed).fit([columns(angles), columns(angles[:, ::-1])])
+    trajs = [columns(angles), columns(angles[:, ::-1])]
+    with pytest.warns(AmbiguousSolutionWarning, match="describe the data as well within the errors") as caught:
+        model = M3C(2, random_state=seed).fit_fetch(trajs)
+    row = int(re.findall(r"model\.alternative\((\d+)\)", str(caught[0].message))[0])
+    assert (
+        agreement(np.concatenate(model.transform(trajs)), np.concatenate(model.alternative(row).transform(trajs))) < 0.9
+    )
+    assert f"score {model.candidates['score'][row]:.3g} against {model.candidates['score'][0]:.3g}" in str(
+        caught[0].message
+    )

@@ -52,7 +52,7 @@ def ambiguous_model() -> M3CModel:
     trajectories, left_or_right, down_or_up = square_of_wells()
     # Many features: few would break the symmetry by chance.
     estimator = quick(2, starts=[left_or_right, down_or_up], n_features=1200, regularization=3e-3)
-    with pytest.warns(AmbiguousSolutionWarning, match=r"start 'labels \d', bandwidth 1\).*model\.alternative"):
+    with pytest.warns(AmbiguousSolutionWarning, match=r"before you rely on these, .* model\.alternative\(1\)"):
         model: M3CModel = estimator.fit_fetch(trajectories)
     return model
 
@@ -144,7 +144,7 @@ class TestWhereTheBalanceDoesNotFit:
         centres = 1.5 * np.column_stack([np.cos(angle), np.sin(angle), *np.zeros((4, 3))])
         x = centres[states] + 0.9 * rng.normal(size=(1200, 6))
         with pytest.warns(
-            OverlappingStatesWarning, match=r"every candidate lost one of the 3 states, so labels were .*n_states=2"
+            OverlappingStatesWarning, match=r"every rule that was tried lost one of the 3 states, so .*; 2 states may"
         ):
             model = M3C(3, random_state=0).fit_fetch(x)
         assert agreement(model.transform(x), states) > 0.85
@@ -379,8 +379,7 @@ class TestSearchRecord:
 class TestWarnings:
     def test_a_close_rival_is_named_and_remembered(self, ambiguous_model: M3CModel) -> None:
         (message,) = other_warnings(ambiguous_model)
-        rival = ambiguous_model.candidates["start"][rival_of(ambiguous_model)]
-        assert repr(rival) in message
+        assert f"model.alternative({rival_of(ambiguous_model)})" in message
 
     def test_short_trajectories_are_remembered_too(self, two_wells: Wells) -> None:
         with pytest.warns(ShortTrajectoryWarning) as record:
@@ -435,3 +434,13 @@ def test_number_of_features_follows_the_data(n_frames: int, n_columns: int, expe
     noise = 0.2 * np.random.default_rng(0).normal(size=(n_frames, n_columns - 2))
     model = quick(2, bandwidth=3.0).fit_fetch(np.hstack([wells, noise]))
     assert model.feature_map.frequencies.shape == (n_columns, expected)
+
+
+@pytest.mark.filterwarnings("ignore::m3c_md.exceptions.M3CWarning")  # each state is visited twice
+def test_more_states_than_a_relaxation_has_windows() -> None:
+    # n_coarse (30) belongs to the relaxation, from which nothing starts here.
+    rng = np.random.default_rng(0)
+    cells = np.repeat(np.concatenate([rng.permutation(32), rng.permutation(32)]), 30)
+    x = np.stack([cells // 6, cells % 6], axis=1) * 8.0 + rng.normal(size=(len(cells), 2))
+    model = M3C(32, bandwidth=0.3, starts=(cells,), metric="standard", random_state=0).fit_fetch(x)
+    assert agreement(cells, model.transform(x)) > 0.99

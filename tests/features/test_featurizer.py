@@ -255,6 +255,7 @@ class TestTrouble:
         assert "worse.xtc cannot be read from its first frame on" in str(error.value)
         assert "2 of 4 files" in str(error.value)
         assert list(error.value.finished) == [str(files[0]), str(files[3])]
+        assert "finished and partial" in error.value.__notes__[0]
         np.testing.assert_array_equal(error.value.finished[str(files[0])], whole[0])
         np.testing.assert_array_equal(error.value.finished[str(files[3])], whole[2])
         assert list(error.value.partial) == [str(bad)]

@@ -37,7 +37,7 @@ class TestKnownLaw:
         found = plateau(0.5 * LAGS)
         assert (found.lagtime, found.level) == (0, False)
         assert np.isnan(found.value)
-        assert "not resolved" in found.describe()
+        assert "cannot be measured" in found.describe()
 
     def test_lags_beyond_the_timescale_have_no_say(self) -> None:
         assert plateau(np.array([10.0, 10.2, 10.1, 10.0, 15.0, 31.0, np.nan])).lagtime == 1

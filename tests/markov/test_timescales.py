@@ -58,7 +58,7 @@ class TestKnownAnswers:
         assert slowest(THREE_STATES, 1) == pytest.approx(41.5, abs=0.1)
 
     def test_a_periodic_sequence_has_no_timescale(self) -> None:
-        with pytest.warns(TimescaleWarning, match="t2 is not resolved at every lag time"):
+        with pytest.warns(TimescaleWarning, match="t2 cannot be measured, because it is shorter than every lag time"):
             assert np.isnan(values([0, 1] * 20, 1)).all()  # the eigenvalue is -1; deeptime says infinity
 
 
@@ -244,7 +244,7 @@ class TestLagTimes:
 
     @pytest.mark.parametrize("lagtimes", [0, -5, 2.0, [1, 2.5], [0, 1], [None], [True], np.array([1.0, 2.0])])
     def test_what_is_no_lag_time(self, lagtimes: Any) -> None:
-        with pytest.raises(InputError, match=r"lag time=.* must be a whole number of at least 1"):
+        with pytest.raises(InputError, match=r"lag time=.* must be a whole number of frames of at least 1"):
             implied_timescales(CHAIN, lagtimes)
 
     @pytest.mark.parametrize("lagtimes", ["12", b"12", {1: 2}])
@@ -286,7 +286,7 @@ class TestWarnings:
 
     def test_white_noise_is_said_to_grow_with_the_lag(self) -> None:
         noise = np.random.default_rng(0).integers(0, 3, 5000)
-        with pytest.warns(TimescaleWarning, match="t2 is not resolved at every lag time.*t2 grows in proportion") as w:
+        with pytest.warns(TimescaleWarning, match="t2 cannot be measured, .*t2 grows in proportion") as w:
             its = implied_timescales(noise, [1, 2, 5, 10, 20, 50], confidence=None)
         assert its.warnings == [str(w[0].message)]
         assert "fewer states" in its.warnings[0]
@@ -312,11 +312,18 @@ class TestWarnings:
             t = values(dtrajs, [1, 2, 4, 8, 16])[:, 0]
         assert (t > [1, 2, 4, 8, 16]).all(), "only growth tells that there is nothing to see"
 
-    def test_a_timescale_below_its_lag_is_named_with_the_lag(self) -> None:
-        with pytest.warns(
-            TimescaleWarning, match=r"^t3 is not resolved at lag time 30 \(frames\), for it lies below the lag\. Rem"
-        ):
-            values(markov_chain(THREE_STATES, 20_000, 0), [1, 5, 30])
+    @pytest.mark.parametrize(
+        ("lags", "options", "words"),
+        [
+            ([1, 5, 30], {}, "at lag time 30 frames, because it is shorter than that"),
+            ([1, 30, 40], {"dt": 0.5, "unit": "ns"}, "at lag times 15, 20 ns, because it is shorter than these"),
+        ],
+    )
+    def test_a_timescale_below_its_lag_is_named_with_the_lag_in_its_unit(
+        self, lags: list[int], options: dict[str, Any], words: str
+    ) -> None:
+        with pytest.warns(TimescaleWarning, match=rf"^t3 cannot be measured {words}\. Remedy: "):
+            values(markov_chain(THREE_STATES, 20_000, 0), lags, **options)
 
     def test_the_warning_points_at_the_caller(self) -> None:
         with pytest.warns(TimescaleWarning) as caught:

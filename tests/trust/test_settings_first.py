@@ -44,7 +44,7 @@ MARGIN = {
     "starts": ("kinetik",),
     "selection": "best",
     "features": "fancy",
-    "n_coarse": 1,
+    "n_coarse": 0,
     "max_iterations": 0,
     "tolerance": -1,
     "gap": 2.0,
@@ -60,6 +60,7 @@ WRONG: dict[type[StateEstimator], dict[str, Any]] = {
 }
 MORE_WRONG: list[tuple[type[StateEstimator], dict[str, Any], str]] = [
     (M3C, {"starts": ()}, "starts"),
+    (M3C, {"starts": ("relaxation",), "n_coarse": 2}, "n_coarse=2 must be a whole number of at least 3"),
     (M3C, {"starts": (np.array([0.5, 1.5]),)}, "a start that is not a name must be integer states"),
     (M3C, {"balance": "even"}, "balance='even' must be two numbers"),
     (M3C, {"bandwidth": []}, "bandwidth is empty"),

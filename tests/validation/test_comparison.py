@@ -445,7 +445,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         r"methods='gmm' is not known; choose one of 'm3c', 'pcca\+', 'tica\+pcca\+', 'hmm'",
     ),
     "no method": ({"methods": ()}, "must name at least one of m3c"),
-    "lag time zero": ({"lagtime": 0}, "lagtime=0 must be a whole number of at least 1"),
+    "lag time zero": ({"lagtime": 0}, "lagtime=0 must be a whole number of frames of at least 1"),
     "lag time": ({"lagtime": 1.5}, "lagtime=1.5 must"),
     "lag time too long": ({"lagtime": 300}, "lagtime=300 needs trajectories of at least 301 frames.*longest has 300"),
     "lag time too long for the test": ({"lagtime": 250, "test": OTHERS[0].frames}, "lagtime=250.*longest has 200"),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from m3c_md.matching import agreement
 from m3c_md.validation import StateScan, implied_timescales, metastability, scan
 from m3c_md.validation.methods import Fit
 from m3c_md.validation.scan_fits import NumberOfStates, decided, halves_of, in_known_kernel
+from m3c_md.wording import plain_number, with_error
 from tests.conftest import hidden_markov_wells
 
 WELLS = [hidden_markov_wells(200, 3, seed) for seed in range(3)]
@@ -99,7 +101,7 @@ class TestThreeWells:
 
     def test_a_number_too_many_says_so(self, scanned: StateScan) -> None:
         row = scanned.table.loc[4]
-        assert "every candidate lost one of the 4 states" in row["warnings"]
+        assert "every rule that was tried lost one of the 4 states" in row["warnings"]
         assert row["t4 / ns"] < 0.1 * row["t3 / ns"]
 
     def test_a_number_that_fails_has_a_row(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,8 +336,27 @@ class TestSameAnswer:
 class TestShown:
     def test_text(self, scanned: StateScan) -> None:
         assert str(scanned) == repr(scanned)
-        assert "t3 / ns" in str(scanned)
-        assert str(scanned).endswith(scanned.reason)
+        assert " ".join(str(scanned).split()).endswith(f"Suggested number of states: 3 {scanned.reason}")
+
+    @pytest.mark.parametrize("numbers", [(2, 3, 4), range(2, 12)])
+    def test_text_fits_a_terminal_and_says_what_the_table_says(
+        self, scanned: StateScan, numbers: Sequence[int]
+    ) -> None:
+        known = scanned.table.loc[[2, 3]]
+        table = pd.concat([known] * len(numbers)).iloc[: len(numbers)].set_axis(numbers)
+        table[[f"t{n} / ns" for n in numbers if n > 4]] = np.nan
+        table.loc[4, "t4 / ns"], table.loc[numbers[-1], "entered"] = 12345.6789, pd.NA
+        lines = replace(scanned, table=table).lines()
+        assert max(map(len, lines)) <= 100
+        heads = [head.strip() for head in lines[2].split("  ") if head]
+        assert heads[:5] == ["states", "Q", "held-out Q", "slowest", "fastest"]
+        assert heads[5:] == ["stability", "smallest", "entered", "trajectories"]
+        assert "timescales of exchange between the states in ns" in " ".join(lines)
+        three = scanned.table.loc[3]
+        shown = ["3", *with_error(three["Q"], three["Q ±"]).split(), f"{three['held-out Q']:.4g}"]
+        assert lines[4].split()[:7] == [*shown, plain_number(three["t2 / ns"]), plain_number(three["t3 / ns"])]
+        assert lines[5].split()[6] == "12300"
+        assert lines[2 + len(numbers)].split()[-2] == "-"
 
     def test_html_is_escaped(self) -> None:
         html = quick(TRAJS[:1], 3, n_resamples=1, unit="<i>s")._repr_html_()

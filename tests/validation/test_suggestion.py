@@ -23,8 +23,10 @@ class TestSuggest:
     def test_the_largest_gap_wins(self) -> None:
         chosen, reason = suggest(table({2: (1.0, 50.0), 3: (0.9, 40.0), 4: (0.95, 4.0), 5: (0.2, 3.0)}), 1.0, "ps")
         assert chosen == 3
-        assert "The next process is 10.0 times faster (t4 of 4 states: 4 ps); gaps of the others" in reason
-        assert "gaps of the others: 1.2 after 2, 1.3 after 4. The last clear gap counts." in reason
+        assert (
+            "One state more would add a process that is 10.0 times faster (t4 of 4 states: 4 ps); for other" in reason
+        )
+        assert "this factor is 1.2 for 2, 1.3 for 4. The largest number of states with a clear gap" in reason
         assert "(adjusted Rand index 0.90, at least 0.8 is asked for)" in reason
         assert "t3, takes 40 ps at the lag time of the fit, 1 ps" in reason
         assert "Not stable: 5 (0.20)." in reason
@@ -39,8 +41,8 @@ class TestSuggest:
         times = {2: (1.0, 90.0), 3: (1.0, 50.0), 4: (1.0, 45.0)}
         chosen, reason = suggest(table(times), 1.0, "ps")
         assert chosen == 2
-        assert "gaps of the others: 1.1 after 3. No gap is clear (a factor of 2 or more)" in reason
-        assert "The last clear gap counts" not in reason
+        assert "this factor is 1.1 for 3. No factor is clear (2 or more)" in reason
+        assert "with a clear gap" not in reason
 
     def test_a_next_process_below_the_lag_counts_as_the_lag(self) -> None:
         chosen, reason = suggest(table({2: (1.0, 50.0), 3: (1.0, 30.0), 4: (1.0, 0.001)}), 5.0, "ps")
@@ -57,7 +59,7 @@ class TestSuggest:
         chosen, reason = suggest(table({2: (0.85, 30.0), 3: (0.79, 29.0), 4: (np.nan, np.nan)}), 1.0, "ps")
         assert chosen == 2
         assert "Not stable: 3 (0.79). M3C failed for 4 states." in reason
-        assert "gaps of the others" not in reason  # of one candidate
+        assert "for other numbers" not in reason  # of one candidate
 
     def test_exactly_stable_is_stable(self) -> None:
         assert suggest(table({2: (0.8, 30.0), 3: (0.0, 1.0)}), 1.0, "ps")[0] == 2
@@ -69,12 +71,12 @@ class TestSuggest:
         chosen, reason = suggest(table({2: (1.0, 50.0), 3: (1.0, 40.0)}), 1.0, "ps")
         assert chosen == 2
         assert "1.2 times faster" in reason
-        assert "The gap after 3 states is not known: scan one state more." in reason
+        assert "What would follow 3 states is not known: scan one state more." in reason
 
     def test_without_any_gap_the_largest_number(self) -> None:
         chosen, reason = suggest(table({2: (1.0, 50.0), 4: (1.0, 40.0), 6: (0.3, 30.0)}), 1.0, "ps")
         assert chosen == 4
-        assert "The gap after 2, 4 states is not known" in reason
+        assert "What would follow 2, 4 states is not known" in reason
 
     def test_none_is_convincing(self) -> None:
         chosen, reason = suggest(table({2: (0.5, 50.0), 3: (0.7, 40.0)}), 1.0, "ps")
@@ -86,7 +88,7 @@ class TestSuggest:
         chosen, reason = suggest(table({2: (1.0, np.nan), 3: (np.nan, np.nan)}), 1.0, "ps")
         assert chosen is None
         assert "best for 2 states (adjusted Rand index 1.00" in reason
-        assert "fastest process is not resolved" in reason
+        assert "fastest process is too fast to be measured" in reason
         assert "nan" not in reason
 
     def test_a_negative_agreement_is_better_than_none(self) -> None:
