@@ -278,7 +278,8 @@ def interval(
         unknown = np.isnan(moved).mean(axis=0) > MOST_MISSING
         moved = np.where(unknown, 0.0, moved)
         if n_parts is None:
-            ends = np.nanquantile(moved, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0], axis=0)
+            # Between the quantiles that Weibull's rule finds, a new draw lies with this probability.
+            ends = np.nanquantile(moved, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0], axis=0, method="weibull")
         else:
             # Resampled data scatter by (n - 1) / n of the variance.
             error = np.nanstd(moved, axis=0) * np.sqrt(n_parts / (n_parts - 1.0))
