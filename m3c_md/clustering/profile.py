@@ -12,13 +12,14 @@ import numpy as np
 
 from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.clustering.edited_rule import EditedRule
-from m3c_md.clustering.profile_counts import CELLS, Angles, Counts
+from m3c_md.clustering.profile_counts import CELLS, Counts
 from m3c_md.clustering.state_model import StateModel
 from m3c_md.exceptions import InputError
 from m3c_md.inputs.dataset import Dataset
 from m3c_md.inputs.dihedral_columns import DihedralColumns, check_same_columns
 from m3c_md.inputs.secondary_structure import FORMS, SecondaryStructure
 from m3c_md.inputs.state_names import state_title
+from m3c_md.inputs.torsion_columns import Torsions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -171,7 +172,7 @@ def profile_of_columns(
 ) -> StateProfile:
     """Profile from columns and a secondary structure that are known already, see `state_profile`."""
     check_same_columns(model.columns, columns, model.n_columns)
-    angles = Angles.of_columns(columns)
+    angles = Torsions.of_all(columns)
     dataset = Dataset.of(data, model.n_columns)
     counts = Counts.empty(angles, model.n_states, len(structure.residues))
     for number in range(len(dataset.trajectories)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
@@ -10,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from m3c_md.arrays import FloatArray, IntArray
-from m3c_md.exceptions import InputError
-from m3c_md.inputs.dihedral_names import column_names, dihedral_of
 from m3c_md.inputs.secondary_structure import FORMS
+from m3c_md.inputs.torsion_columns import Torsions
 
 # Cells of a Ramachandran map along each axis: 5° each, so that the borders of regions are borders of cells.
 CELLS = 72
@@ -20,69 +18,6 @@ CELLS = 72
 MARGIN = 1.0
 # Frames at a border that are looked at, nearest first: more do not change means over them.
 MOST_AT_BORDER = 1000
-
-
-@dataclass(frozen=True)
-class Angles:
-    """Dihedral angles behind the columns of a model.
-
-    Attributes
-    ----------
-    names : list of str
-        Such as "phi ALA 2".
-    sincos : bool
-        Whether columns are sines and cosines, or angles in radians.
-    """
-
-    names: list[str]
-    sincos: bool
-
-    @classmethod
-    def of_columns(cls, columns: Sequence[str]) -> Angles:
-        """Angles of columns that are named and ordered as those of `DihedralFeaturizer`; an error for all others.
-
-        Examples
-        --------
-        >>> Angles.of_columns(["sin phi ALA 2", "cos phi ALA 2"])
-        Angles(names=['phi ALA 2'], sincos=True)
-        """
-        names = list(dict.fromkeys(str(dihedral_of(column)) for column in columns))
-        for sincos in (True, False):
-            if list(columns) == column_names(names, sincos=sincos):
-                return cls(names, sincos)
-        raise InputError(
-            f"columns {list(columns)!r:.60} are not those of a DihedralFeaturizer in their order (sine, then cosine); "
-            "give featurizer.describe() of the fit"
-        )
-
-    @property
-    def residues(self) -> list[str]:
-        """Names of the residues, in the order of the columns."""
-        return list(dict.fromkeys(dihedral_of(name).residue for name in self.names))
-
-    @property
-    def pairs(self) -> dict[str, tuple[int, int]]:
-        """Numbers of φ and ψ, by the residues that have both."""
-        numbers = {name: number for number, name in enumerate(self.names)}
-        both = ((residue, f"phi {residue}", f"psi {residue}") for residue in self.residues)
-        return {name: (numbers[phi], numbers[psi]) for name, phi, psi in both if phi in numbers and psi in numbers}
-
-    def of_frames(self, frames: FloatArray) -> FloatArray:
-        """Angles of frames in radians, (n_frames, n_angles)."""
-        return np.arctan2(frames[:, 0::2], frames[:, 1::2]) if self.sincos else frames
-
-    def slopes(self, gradients: FloatArray, angles: FloatArray) -> FloatArray:
-        """Derivatives with respect to the angles, from those with respect to the columns.
-
-        Examples
-        --------
-        >>> both = Angles(["phi ALA 2"], True)
-        >>> both.slopes(np.array([[3.0, 5.0]]), np.array([[0.0]])).tolist()  # the cosine does not change at 0
-        [[3.0]]
-        """
-        if not self.sincos:
-            return gradients
-        return np.asarray(np.cos(angles) * gradients[:, 0::2] - np.sin(angles) * gradients[:, 1::2])
 
 
 @dataclass
@@ -114,7 +49,7 @@ class Counts:
 
     Attributes
     ----------
-    angles : Angles
+    angles : Torsions
     frames : (n_states,) array
         Numbers of frames.
     vectors : (n_states, n_angles) array of complex numbers
@@ -127,7 +62,7 @@ class Counts:
         `Border` by pairs of states i < j.
     """
 
-    angles: Angles
+    angles: Torsions
     frames: IntArray
     vectors: np.ndarray
     maps: np.ndarray
@@ -135,7 +70,7 @@ class Counts:
     borders: dict[tuple[int, int], Border] = field(default_factory=dict)
 
     @classmethod
-    def empty(cls, angles: Angles, n_states: int, n_forms: int) -> Counts:
+    def empty(cls, angles: Torsions, n_states: int, n_forms: int) -> Counts:
         """Nothing counted yet, of some angles and ``n_forms`` residues with a secondary structure."""
         return cls(
             angles,

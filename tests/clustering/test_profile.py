@@ -252,7 +252,7 @@ class TestRefusals:
         [
             (COLUMNS[:4], r"4 columns .* fitted to 6"),
             (COLUMNS[::-1], "are not those of a DihedralFeaturizer in their order"),
-            ([f"column {i}" for i in range(6)], "has no name that DihedralFeaturizer gives"),
+            ([f"column {i}" for i in range(6)], "are not those of a DihedralFeaturizer in their order"),
             (3, "featurizer=3 must be the DihedralFeaturizer of the fit"),
             (DihedralFeaturizer(), "knows no molecule yet"),
         ],
