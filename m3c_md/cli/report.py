@@ -113,6 +113,7 @@ def use_files() -> None:
 
 def state_lines(model: StateModel) -> list[str]:
     """One line per state: its share of the training frames and how often it was entered."""
+    from m3c_md.clustering.visits import entered_times
     from m3c_md.inputs.state_names import state_title
 
     visits = model.visits
@@ -122,7 +123,7 @@ def state_lines(model: StateModel) -> list[str]:
     for state, share, row in zip(visits.index, model.populations, visits.to_dict("records"), strict=True):
         by = f", in {row['trajectories']} trajectories" if several else ""
         title = state_title(model.state_names, state)
-        lines.append(f"  {title}: {share:6.1%} of the frames, entered {row['entered']} times{by}")
+        lines.append(f"  {title}: {share:6.1%} of the frames, {entered_times(row['entered'])}{by}")
     return lines
 
 

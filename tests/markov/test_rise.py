@@ -27,7 +27,7 @@ def test_recrossings_are_told_with_both_timescales_in_units() -> None:
     assert category is TimescaleWarning
     first, later = re.findall(r"([\d.]+) ns at", message)
     np.testing.assert_allclose([float(first), float(later)], 0.5 * np.array(exact), rtol=0.2)
-    assert "Use a longer lag time" in message
+    assert "A longer lag time helps" in message
 
 
 def test_longer_lag_times_end_it() -> None:
