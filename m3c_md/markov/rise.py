@@ -57,8 +57,8 @@ def rise_notes(
     message = (
         f"t2 is {amount(times[0] * dt, unit)} at lag time {amount(lag * dt, unit, 4)}, and "
         f"{amount(plateau.value * dt, unit)} at {amount(plateau.lagtime * dt, unit, 4)}, {level}: life times and "
-        "first-passage times are too short, and rates too large. A longer lag time helps, and so does coring (model.core, "
-        "--core)"
+        "first-passage times are too short, and rates too large. A longer lag time helps, and so does coring "
+        "(model.core, --core)"
     )
     return [(message, TimescaleWarning)]
 
