@@ -178,7 +178,7 @@ def profile_of_columns(
     for number in range(len(dataset.trajectories)):
         for first, frames in dataset.blocks(number):
             codes = structure.codes[number][first : first + len(frames)] if structure.residues else None
-            counts.add(frames, model.decision_function(frames), codes)
+            counts.add(frames, *_parts(model, frames), codes)
     missing = [f"secondary structure was left out: {structure.missing}"] if structure.missing else []
     if not isinstance(model, EditedRule):
         missing.append(f"borders were left out: the rule of a {type(model).__name__} has no gradient")
@@ -191,6 +191,11 @@ def profile_of_columns(
         dict(zip(angles.pairs, np.moveaxis(counts.maps, 1, 0), strict=True)),
         missing,
     )
+
+
+def _parts(model: StateModel, frames: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Scores of the states, or of the parts of merged ones, and the state of every part."""
+    return model._parts(frames) if isinstance(model, EditedRule) else (model._scores(frames), np.arange(model.n_states))
 
 
 def _is_molecular(trajs: Any) -> bool:

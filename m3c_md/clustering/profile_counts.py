@@ -80,9 +80,19 @@ class Counts:
             np.zeros((n_states, n_forms, len(FORMS)), dtype=np.intp),
         )
 
-    def add(self, frames: FloatArray, scores: FloatArray, codes: Any = None) -> None:
-        """Count some frames with their scores and, if it is known, their secondary structure."""
-        states = scores.argmax(axis=1)
+    def add(self, frames: FloatArray, scores: FloatArray, numbers: IntArray, codes: Any = None) -> None:
+        """Count some frames and, if it is known, their secondary structure.
+
+        Parameters
+        ----------
+        frames : (n_frames, n_columns) array
+        scores : (n_frames, n_parts) array
+            Of the states, or of the parts of those that were merged.
+        numbers : (n_parts,) int array
+            State of every part.
+        codes : (n_frames, n_residues) int array, optional
+        """
+        states = numbers[scores.argmax(axis=1)]
         radians = self.angles.of_frames(frames)
         for state in range(len(self.frames)):
             inside = states == state
@@ -91,7 +101,7 @@ class Counts:
             if codes is not None:
                 self.forms[state] += np.stack([(codes[inside] == form).sum(axis=0) for form in range(len(FORMS))], -1)
         self._add_to_maps(radians, states)
-        self._add_to_borders(frames, scores)
+        self._add_to_borders(frames, scores, numbers)
 
     def _add_to_maps(self, radians: FloatArray, states: IntArray) -> None:
         cells = np.floor((radians / (2.0 * np.pi) + 0.5) * CELLS).astype(np.intp) % CELLS
@@ -101,10 +111,10 @@ class Counts:
             found = np.bincount(place, minlength=n_states * CELLS**2).reshape(n_states, CELLS, CELLS)
             self.maps[:, number] += found.astype(np.int32)
 
-    def _add_to_borders(self, frames: FloatArray, scores: FloatArray) -> None:
+    def _add_to_borders(self, frames: FloatArray, scores: FloatArray, numbers: IntArray) -> None:
         best = np.argsort(scores, axis=1)[:, -2:]
         lead = np.take_along_axis(scores, best[:, 1:], 1)[:, 0] - np.take_along_axis(scores, best[:, :1], 1)[:, 0]
-        low, high = best.min(axis=1), best.max(axis=1)
+        low, high = np.sort(numbers[best], axis=1).T
         for pair in combinations(range(len(self.frames)), 2):
             between = (low == pair[0]) & (high == pair[1]) & (lead < MARGIN)
             if between.any():
