@@ -8,8 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from deeptime.markov.tools.estimation.dense.tmat_sampling.sampler_rev import SamplerRev
+from scipy.stats import norm
+from scipy.stats import t as student
 
 from m3c_md.arrays import FloatArray
+from m3c_md.confidence import TAILS
 from m3c_md.exceptions import InputError, SolverError, solving
 from m3c_md.inputs.settings import check_choice
 from m3c_md.markov.reversible import largest_connected_set, reversible_flows, transition_matrices
@@ -25,9 +28,6 @@ _SWEEPS = 10
 # They are fewer where they would be shorter than twice the lag time: most of what they count is in the next one then.
 _MOST_BLOCKS = 20
 _LEAST_BLOCK_LAGS = 2
-# Blocks between which counts are compared: with 40 the comparison is known to 15 % and each still holds what is crossed
-# back and forth at once.
-_DISPERSION_BLOCKS = 40
 # More samples than this say nothing new, and would fill the memory.
 MOST_SAMPLES = 100_000
 
@@ -115,7 +115,7 @@ def counts_for_one(trajectories: Sequence[StateArray], lag: int, n_states: int) 
     True
     """
     lengths = np.array([len(x) for x in trajectories])
-    n_blocks = min(_DISPERSION_BLOCKS, int(lengths.sum()) // (_LEAST_BLOCK_LAGS * lag))
+    n_blocks = min(_MOST_BLOCKS, int(lengths.sum()) // (_LEAST_BLOCK_LAGS * lag))
     if n_blocks < _LEAST_BOOTSTRAP:
         return float(lag)
     blocks = np.maximum(1, np.round(n_blocks * lengths / lengths.sum()).astype(int))
@@ -130,7 +130,9 @@ def counts_for_one(trajectories: Sequence[StateArray], lag: int, n_states: int) 
     i, j = np.triu_indices(n_states, 1)
     seen = ((surplus[:, i, j] + surplus[:, j, i]) ** 2).sum()
     expected = (variance[:, i, j] + variance[:, j, i]).sum()
-    return float(max(lag, seen / expected)) if expected > 0.0 else float(lag)
+    # That so few blocks hardly know it is allowed for as in Student's distribution.
+    allowance = (student.ppf(TAILS[1], len(counts) - 1) / norm.ppf(TAILS[1])) ** 2
+    return float(max(lag, allowance * seen / expected)) if expected > 0.0 else float(lag)
 
 
 def blocks_of_trajectories(trajectories: Sequence[StateArray], longest_lag: int) -> list[int] | None:
