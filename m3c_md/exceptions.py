@@ -109,7 +109,7 @@ class LagtimeWarning(M3CWarning):
 
 
 class TimescaleWarning(M3CWarning):
-    """An implied timescale is not resolved: it lies below its lag time or grows with it as noise does."""
+    """An implied timescale is below its lag time, grows with it as noise does, or is too short where it was used."""
 
 
 class DisconnectedWarning(M3CWarning):

@@ -226,14 +226,14 @@ def _findings(model: M3CModel, quality: float, timescales: ImpliedTimescales) ->
 
 def _write_residues(folder: OutputFolder, model: M3CModel, data: Trajectories) -> None:
     """Write states over φ and ψ of each residue, unless the map of the report shows the same."""
+    from m3c_md.inputs.torsion_columns import Torsions
     from m3c_md.plots import plot_residues
-    from m3c_md.plots.residues import torsions_by_residue
     from m3c_md.plots.view import RAMACHANDRAN, usual_view
 
-    columns, frame = data.settings.columns, data.features[0][:1]
-    if data.settings.dihedrals is None or not torsions_by_residue(frame, columns):
+    columns = data.settings.columns
+    if data.settings.dihedrals is None or not Torsions.among(columns).pairs:
         return
-    view = usual_view(model, [frame], columns)
+    view = usual_view(model, [data.features[0][:1]], columns)
     if view is not None and view.file == RAMACHANDRAN:
         return
     use_files()

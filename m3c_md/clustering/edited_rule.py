@@ -187,6 +187,23 @@ class EditedRule(StateModel):
             scores = edit.scores(frames, scores)
         return scores
 
+    def _parts(self, frames: FloatArray) -> tuple[FloatArray, IntArray]:
+        """Scores before states were merged at last, (n_frames, n_parts), and the state that every part is in now.
+
+        A frame between two parts of one state is far from all borders, however small its lead over other states: these
+        are its third choice. The scores of the states do not tell that.
+        """
+        n_kept = len(self.edits)
+        while n_kept and isinstance(self.edits[n_kept - 1], Merge):
+            n_kept -= 1
+        scores = scores_of_rule(self.feature_map, self.rule, frames)
+        for edit in self.edits[:n_kept]:
+            scores = edit.scores(frames, scores)
+        numbers = np.arange(scores.shape[1])
+        for merge in self.edits[n_kept:]:
+            numbers = merge.states(frames, numbers)
+        return scores, numbers
+
     def _states(self, frames: FloatArray) -> NDArray[np.intp]:
         states = states_of_rule(self.feature_map, self.rule, frames)
         for edit in self.edits:

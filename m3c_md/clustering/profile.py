@@ -12,13 +12,14 @@ import numpy as np
 
 from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.clustering.edited_rule import EditedRule
-from m3c_md.clustering.profile_counts import CELLS, Angles, Counts
+from m3c_md.clustering.profile_counts import CELLS, Counts
 from m3c_md.clustering.state_model import StateModel
 from m3c_md.exceptions import InputError
 from m3c_md.inputs.dataset import Dataset
 from m3c_md.inputs.dihedral_columns import DihedralColumns, check_same_columns
 from m3c_md.inputs.secondary_structure import FORMS, SecondaryStructure
 from m3c_md.inputs.state_names import state_title
+from m3c_md.inputs.torsion_columns import Torsions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -171,13 +172,13 @@ def profile_of_columns(
 ) -> StateProfile:
     """Profile from columns and a secondary structure that are known already, see `state_profile`."""
     check_same_columns(model.columns, columns, model.n_columns)
-    angles = Angles.of_columns(columns)
+    angles = Torsions.of_all(columns)
     dataset = Dataset.of(data, model.n_columns)
     counts = Counts.empty(angles, model.n_states, len(structure.residues))
     for number in range(len(dataset.trajectories)):
         for first, frames in dataset.blocks(number):
             codes = structure.codes[number][first : first + len(frames)] if structure.residues else None
-            counts.add(frames, model.decision_function(frames), codes)
+            counts.add(frames, *_parts(model, frames), codes)
     missing = [f"secondary structure was left out: {structure.missing}"] if structure.missing else []
     if not isinstance(model, EditedRule):
         missing.append(f"borders were left out: the rule of a {type(model).__name__} has no gradient")
@@ -190,6 +191,11 @@ def profile_of_columns(
         dict(zip(angles.pairs, np.moveaxis(counts.maps, 1, 0), strict=True)),
         missing,
     )
+
+
+def _parts(model: StateModel, frames: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Scores of the states, or of the parts of merged ones, and the state of every part."""
+    return model._parts(frames) if isinstance(model, EditedRule) else (model._scores(frames), np.arange(model.n_states))
 
 
 def _is_molecular(trajs: Any) -> bool:

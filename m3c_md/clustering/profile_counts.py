@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
@@ -10,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from m3c_md.arrays import FloatArray, IntArray
-from m3c_md.exceptions import InputError
-from m3c_md.inputs.dihedral_names import column_names, dihedral_of
 from m3c_md.inputs.secondary_structure import FORMS
+from m3c_md.inputs.torsion_columns import Torsions
 
 # Cells of a Ramachandran map along each axis: 5° each, so that the borders of regions are borders of cells.
 CELLS = 72
@@ -20,69 +18,6 @@ CELLS = 72
 MARGIN = 1.0
 # Frames at a border that are looked at, nearest first: more do not change means over them.
 MOST_AT_BORDER = 1000
-
-
-@dataclass(frozen=True)
-class Angles:
-    """Dihedral angles behind the columns of a model.
-
-    Attributes
-    ----------
-    names : list of str
-        Such as "phi ALA 2".
-    sincos : bool
-        Whether columns are sines and cosines, or angles in radians.
-    """
-
-    names: list[str]
-    sincos: bool
-
-    @classmethod
-    def of_columns(cls, columns: Sequence[str]) -> Angles:
-        """Angles of columns that are named and ordered as those of `DihedralFeaturizer`; an error for all others.
-
-        Examples
-        --------
-        >>> Angles.of_columns(["sin phi ALA 2", "cos phi ALA 2"])
-        Angles(names=['phi ALA 2'], sincos=True)
-        """
-        names = list(dict.fromkeys(str(dihedral_of(column)) for column in columns))
-        for sincos in (True, False):
-            if list(columns) == column_names(names, sincos=sincos):
-                return cls(names, sincos)
-        raise InputError(
-            f"columns {list(columns)!r:.60} are not those of a DihedralFeaturizer in their order (sine, then cosine); "
-            "give featurizer.describe() of the fit"
-        )
-
-    @property
-    def residues(self) -> list[str]:
-        """Names of the residues, in the order of the columns."""
-        return list(dict.fromkeys(dihedral_of(name).residue for name in self.names))
-
-    @property
-    def pairs(self) -> dict[str, tuple[int, int]]:
-        """Numbers of φ and ψ, by the residues that have both."""
-        numbers = {name: number for number, name in enumerate(self.names)}
-        both = ((residue, f"phi {residue}", f"psi {residue}") for residue in self.residues)
-        return {name: (numbers[phi], numbers[psi]) for name, phi, psi in both if phi in numbers and psi in numbers}
-
-    def of_frames(self, frames: FloatArray) -> FloatArray:
-        """Angles of frames in radians, (n_frames, n_angles)."""
-        return np.arctan2(frames[:, 0::2], frames[:, 1::2]) if self.sincos else frames
-
-    def slopes(self, gradients: FloatArray, angles: FloatArray) -> FloatArray:
-        """Derivatives with respect to the angles, from those with respect to the columns.
-
-        Examples
-        --------
-        >>> both = Angles(["phi ALA 2"], True)
-        >>> both.slopes(np.array([[3.0, 5.0]]), np.array([[0.0]])).tolist()  # the cosine does not change at 0
-        [[3.0]]
-        """
-        if not self.sincos:
-            return gradients
-        return np.asarray(np.cos(angles) * gradients[:, 0::2] - np.sin(angles) * gradients[:, 1::2])
 
 
 @dataclass
@@ -114,7 +49,7 @@ class Counts:
 
     Attributes
     ----------
-    angles : Angles
+    angles : Torsions
     frames : (n_states,) array
         Numbers of frames.
     vectors : (n_states, n_angles) array of complex numbers
@@ -127,7 +62,7 @@ class Counts:
         `Border` by pairs of states i < j.
     """
 
-    angles: Angles
+    angles: Torsions
     frames: IntArray
     vectors: np.ndarray
     maps: np.ndarray
@@ -135,7 +70,7 @@ class Counts:
     borders: dict[tuple[int, int], Border] = field(default_factory=dict)
 
     @classmethod
-    def empty(cls, angles: Angles, n_states: int, n_forms: int) -> Counts:
+    def empty(cls, angles: Torsions, n_states: int, n_forms: int) -> Counts:
         """Nothing counted yet, of some angles and ``n_forms`` residues with a secondary structure."""
         return cls(
             angles,
@@ -145,9 +80,19 @@ class Counts:
             np.zeros((n_states, n_forms, len(FORMS)), dtype=np.intp),
         )
 
-    def add(self, frames: FloatArray, scores: FloatArray, codes: Any = None) -> None:
-        """Count some frames with their scores and, if it is known, their secondary structure."""
-        states = scores.argmax(axis=1)
+    def add(self, frames: FloatArray, scores: FloatArray, numbers: IntArray, codes: Any = None) -> None:
+        """Count some frames and, if it is known, their secondary structure.
+
+        Parameters
+        ----------
+        frames : (n_frames, n_columns) array
+        scores : (n_frames, n_parts) array
+            Of the states, or of the parts of those that were merged.
+        numbers : (n_parts,) int array
+            State of every part.
+        codes : (n_frames, n_residues) int array, optional
+        """
+        states = numbers[scores.argmax(axis=1)]
         radians = self.angles.of_frames(frames)
         for state in range(len(self.frames)):
             inside = states == state
@@ -156,7 +101,7 @@ class Counts:
             if codes is not None:
                 self.forms[state] += np.stack([(codes[inside] == form).sum(axis=0) for form in range(len(FORMS))], -1)
         self._add_to_maps(radians, states)
-        self._add_to_borders(frames, scores)
+        self._add_to_borders(frames, scores, numbers)
 
     def _add_to_maps(self, radians: FloatArray, states: IntArray) -> None:
         cells = np.floor((radians / (2.0 * np.pi) + 0.5) * CELLS).astype(np.intp) % CELLS
@@ -166,10 +111,10 @@ class Counts:
             found = np.bincount(place, minlength=n_states * CELLS**2).reshape(n_states, CELLS, CELLS)
             self.maps[:, number] += found.astype(np.int32)
 
-    def _add_to_borders(self, frames: FloatArray, scores: FloatArray) -> None:
+    def _add_to_borders(self, frames: FloatArray, scores: FloatArray, numbers: IntArray) -> None:
         best = np.argsort(scores, axis=1)[:, -2:]
         lead = np.take_along_axis(scores, best[:, 1:], 1)[:, 0] - np.take_along_axis(scores, best[:, :1], 1)[:, 0]
-        low, high = best.min(axis=1), best.max(axis=1)
+        low, high = np.sort(numbers[best], axis=1).T
         for pair in combinations(range(len(self.frames)), 2):
             between = (low == pair[0]) & (high == pair[1]) & (lead < MARGIN)
             if between.any():

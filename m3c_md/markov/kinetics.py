@@ -19,6 +19,7 @@ from m3c_md.inputs.state_names import names_or_none, with_end_names, with_names
 from m3c_md.inputs.state_trajectories import as_state_trajectories
 from m3c_md.markov.resampling import MOST_SAMPLES, FlowSamples, choose_confidence, flows_at_lagtimes
 from m3c_md.markov.reversible import transition_matrices
+from m3c_md.markov.rise import rise_notes
 from m3c_md.markov.timescales import disconnected_notes
 from m3c_md.markov.transitions import StateArray, number_of_states, short_trajectory_notes
 from m3c_md.wording import amount, intervals_by, plain_number, with_interval
@@ -147,7 +148,8 @@ def kinetics(
     Returns
     -------
     Kinetics
-        What concerns states outside the connected set is NaN, with a `DisconnectedWarning`. Life times are
+        What concerns states outside the connected set is NaN, with a `DisconnectedWarning`; a `TimescaleWarning` tells
+        of a slowest timescale that rises from the lag time on, which intervals do not allow for. Life times are
         -lagtime / log(probability to stay); rates are reciprocals of mean first-passage times.
 
     Examples
@@ -168,6 +170,8 @@ def kinetics(
     method = choose_confidence(confidence, trajectories, lag)
     (flows,) = flows_at_lagtimes(trajectories, [lag], n, method, n_samples, rng)
     notes = short_trajectory_notes(trajectories, [lag]) + disconnected_notes([lag], [flows])
+    if method is not None:  # what has no interval claims nothing
+        notes += rise_notes(trajectories, lag, n, time_step, time_unit)
     for message, category in notes:
         python_warnings.warn(message, category, stacklevel=2)
     return kinetics_of_flows(
@@ -278,7 +282,8 @@ def interval(
         unknown = np.isnan(moved).mean(axis=0) > MOST_MISSING
         moved = np.where(unknown, 0.0, moved)
         if n_parts is None:
-            ends = np.nanquantile(moved, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0], axis=0)
+            # Between the quantiles that Weibull's rule finds, a new draw lies with this probability.
+            ends = np.nanquantile(moved, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0], axis=0, method="weibull")
         else:
             # Resampled data scatter by (n - 1) / n of the variance.
             error = np.nanstd(moved, axis=0) * np.sqrt(n_parts / (n_parts - 1.0))

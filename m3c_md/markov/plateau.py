@@ -151,11 +151,11 @@ def _is_level(
     rises = np.log(timescales[later] / timescales[i])
     allowed = np.log1p(MOST_MISSING * (1.0 - lags[i] / lags[later]))
     if paired is not None:
-        allowed = np.maximum(allowed, [SURE * _scatter(paired[j], paired[i]) for j in later])
+        allowed = np.maximum(allowed, [SURE * scatter_of_rise(paired[j], paired[i]) for j in later])
     return len(later) > 0 and bool((rises <= allowed).all())
 
 
-def _scatter(later: FloatArray, earlier: FloatArray) -> float:
+def scatter_of_rise(later: FloatArray, earlier: FloatArray) -> float:
     """Standard error of the logarithm of a ratio, from samples in which both are known."""
     known = np.isfinite(later) & np.isfinite(earlier) & (later > 0.0) & (earlier > 0.0)
     return float(np.log(later[known] / earlier[known]).std()) if known.sum() > 1 else np.inf

@@ -29,6 +29,10 @@ LEAST_SHARE = 0.01
 WAY, STOREY = 4.0, 1.0
 # Radius of a state with all the probability, and of the smallest circle that holds its name.
 LARGEST_RADIUS, SMALLEST_RADIUS = 0.5, 0.27
+# Inches of a figure, room at its edges, and size of the words on arrows.
+WIDTH, EDGE, POINTS = 7.0, 0.15, 0.85 * LABEL_POINTS
+# Words that are farther from an arrow than this are not taken for its own.
+NEAR = 0.9
 # Bends of arrows that are tried, until one leads past the states that it does not concern.
 BENDS = (0.0, 0.2, -0.2, 0.35, -0.35, 0.5, -0.5, 0.7, -0.7)
 
@@ -68,15 +72,19 @@ def plot_paths(paths: TransitionPaths, *, ax: Any = None) -> Any:
     share = paths.states["population"].to_numpy()[drawn]
     radii = np.maximum(SMALLEST_RADIUS, LARGEST_RADIUS * np.sqrt(share))
     centres = path_positions(paths.states["committor"].to_numpy()[drawn], _line(paths, drawn), radii)
-    low, high = centres.min(axis=0) - radii.max() - 0.15, centres.max(axis=0) + radii.max() + 0.15
-    axis = single_axes(ax, (7.0, 1.3 + 7.0 * (high[1] - low[1]) / (high[0] - low[0])))
-    axis.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), yticks=(), aspect="equal")
-    names = [str(state) if paths.names is None else paths.names[state] for state in drawn]
-    circles = draw_states(axis, centres, radii, [f"{part:.0%}" for part in share], drawn, names)
+    pairs = [(drawn.index(i), drawn.index(j)) for i, j in fluxes.index]
+    curves = [_free_curve(centres, radii, i, j) for i, j in pairs]
     power = flux_power(float(fluxes["flux"].max()))
     words = _words(fluxes, power)
-    pairs = [(drawn.index(i), drawn.index(j)) for i, j in fluxes.index]
-    _draw_fluxes(axis, centres, radii, circles, pairs, fluxes["share"].to_numpy(), words)
+    axis = single_axes(ax, (WIDTH, WIDTH))
+    boxes = _fit(axis, ax is None, centres, radii, [curve for _, curve in curves], words)
+    names = [str(state) if paths.names is None else paths.names[state] for state in drawn]
+    circles = draw_states(axis, centres, radii, [f"{part:.0%}" for part in share], drawn, names)
+    style = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.85}
+    for (i, j), (bend, _), part, text, box in zip(pairs, curves, fluxes["share"], words, boxes, strict=True):
+        draw_arrow(axis, centres[[i, j]], (circles[i], circles[j]), bend, part)
+        at_centre = {"ha": "center", "va": "center", "fontsize": POINTS, "linespacing": 1.1}
+        axis.text(*box[:2], text, bbox=style, zorder=2, **at_centre)
     _describe(axis, paths, power)
     return axis
 
@@ -112,14 +120,14 @@ def _line(paths: TransitionPaths, drawn: list[int]) -> list[int]:
 
 
 def flux_power(largest: float) -> int:
-    """Power of ten, a multiple of three, to be taken out of fluxes, so that the largest is readable; mostly 0.
+    """Power of ten, a multiple of three, to be taken out of fluxes, so that smaller ones are readable, too; mostly 0.
 
     Examples
     --------
     >>> flux_power(0.004), flux_power(0.02), flux_power(12.0)
-    (-3, 0, 0)
+    (-3, -3, 0)
     """
-    return 0 if not 0.0 < largest < 0.01 else 3 * int(np.floor(np.log10(largest) / 3.0))
+    return 0 if not 0.0 < largest < 0.1 else 3 * int(np.floor(np.log10(largest) / 3.0))
 
 
 def _words(fluxes: pd.DataFrame, power: int) -> list[str]:
@@ -134,40 +142,60 @@ def _words(fluxes: pd.DataFrame, power: int) -> list[str]:
     ]
 
 
-def _draw_fluxes(
-    axis: Any,
+def _fit(
+    axis: Any, own: bool, centres: FloatArray, radii: FloatArray, curves: list[FloatArray], words: list[str]
+) -> list[FloatArray]:
+    """Set limits that hold circles, arrows and words, and return the boxes of the words: places and sizes.
+
+    Letters have their size on the page, so that the limits and the places of the words depend on each other.
+    """
+    circles = np.concatenate([centres - radii[:, None], centres + radii[:, None]])
+    shown = np.concatenate([circles, *curves])
+    boxes: list[FloatArray] = []
+    for _ in range(3):
+        low, high = shown.min(axis=0) - EDGE, shown.max(axis=0) + EDGE
+        axis.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), yticks=(), aspect="equal")
+        if own:
+            axis.figure.set_size_inches(WIDTH, 1.3 + WIDTH * (high[1] - low[1]) / (high[0] - low[0]))
+        step = POINTS * data_per_point(axis)
+        boxes = []
+        for curve, text in zip(curves, words, strict=True):
+            lines = text.split("\n")
+            extent = step * np.array([0.65 * max(map(len, lines)) + 0.3, 0.4 + 1.2 * len(lines)])
+            place = _place_of_words(curve, extent, centres, radii, curves, boxes)
+            boxes.append(np.concatenate([place, extent]))
+        ends = [box[:2] + sign * box[2:] / 2.0 for box in boxes for sign in (-1.0, 1.0)]
+        shown = np.concatenate([circles, *curves, ends])
+    return boxes
+
+
+def _place_of_words(
+    curve: FloatArray,
+    extent: FloatArray,
     centres: FloatArray,
     radii: FloatArray,
-    circles: list[Any],
-    pairs: list[tuple[int, int]],
-    shares: FloatArray,
-    words: list[str],
-) -> None:
-    """Arrows of the fluxes, with what is to be said on them."""
-    points = 0.85 * LABEL_POINTS
-    step = points * data_per_point(axis)
-    box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.85}
-    labels: list[FloatArray] = []
-    for (i, j), share, text in zip(pairs, shares, words, strict=True):
-        bend, curve = _free_curve(centres, radii, i, j)
-        draw_arrow(axis, centres[[i, j]], (circles[i], circles[j]), bend, share)
-        lines = text.split("\n")
-        extent = step * np.array([0.65 * max(map(len, lines)) + 0.3, 0.4 + 1.2 * len(lines)])
-        place = _beside(curve, extent) if _hides(curve, extent) else label_place(curve, 45, extent, labels)
-        labels.append(np.concatenate([place, extent]))
-        axis.text(*place, text, ha="center", va="center", bbox=box, fontsize=points, zorder=2, linespacing=1.1)
+    curves: list[FloatArray],
+    boxes: list[FloatArray],
+) -> FloatArray:
+    """Place for words on their arrow, or near it where they would hide it, clear of circles and of other words."""
+    way = curve[-1] - curve[0]
+    along, arrows = [curve[k] for k in sorted(range(12, 89, 2), key=lambda k: abs(k - 45))], np.concatenate(curves)
 
+    def is_free(place: FloatArray) -> bool:
+        gaps = np.maximum(np.abs(centres - place) - extent / 2.0, 0.0)
+        on_words = any((np.abs(box[:2] - place) < (box[2:] + extent) / 2.0).all() for box in boxes)
+        return bool((np.linalg.norm(gaps, axis=1) > radii).all()) and not on_words
 
-def _hides(curve: FloatArray, extent: FloatArray) -> bool:
-    """Whether words of this size on an arrow would leave nothing of it to see."""
-    way = np.abs(curve[-1] - curve[0])
-    return bool((way < 1.3 * extent).all())
+    def hides_arrows(place: FloatArray) -> bool:
+        return bool((np.abs(arrows - place) < extent / 2.0).all(axis=1).any())
 
-
-def _beside(curve: FloatArray, extent: FloatArray) -> FloatArray:
-    """Place for words to the right of an arrow."""
-    right = curve[:, 0].max() + 0.5 * extent[0] + 0.05
-    return np.array([right, curve[len(curve) // 2, 1]])
+    tried = along
+    if (np.abs(way) < 1.3 * extent).all():  # nothing of the arrow would be left to see
+        across = np.array([abs(way[1]), abs(way[0])]) / np.linalg.norm(way)  # to the right, or above
+        across[1] *= -np.sign(way[0] * way[1]) or 1.0
+        beside = [curve[50] + side * far * across for far in np.arange(0.05, NEAR, 0.05) for side in (1.0, -1.0)]
+        tried = [place for place in beside if not hides_arrows(place)] + along
+    return np.asarray(next((place for place in tried if is_free(place)), label_place(curve, 45, extent, boxes)))
 
 
 def _free_curve(centres: FloatArray, radii: FloatArray, i: int, j: int) -> tuple[float, FloatArray]:

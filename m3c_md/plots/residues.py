@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from m3c_md.arrays import FloatArray
 from m3c_md.exceptions import InputError
 from m3c_md.inputs.dataset import Dataset
-from m3c_md.inputs.dihedral_names import FUNCTIONS, dihedral_of
+from m3c_md.inputs.dihedral_names import dihedral_of
+from m3c_md.inputs.torsion_columns import Torsions
 from m3c_md.plots.axes import panels
 from m3c_md.plots.grid import free_energy, map_domain
 from m3c_md.plots.state_map import (
@@ -74,14 +74,16 @@ def plot_residues(
     """
     frames = np.concatenate(Dataset.of(data).arrays())
     names = _names(model, columns, frames.shape[1])
-    angles = torsions_by_residue(frames, names)
-    chosen = _chosen(model, names, list(angles), residues)
+    torsions = Torsions.among(names)
+    degrees, pairs = np.degrees(torsions.of_frames(frames)), torsions.pairs
+    chosen = _chosen(model, names, list(pairs), residues)
     states, lead = np.asarray(model.transform(frames)).astype(np.intp), np.asarray(model.margin(frames))
     strength = lead / (float(np.median(lead)) or 1.0)
     axes, unused = _axes(ax, len(chosen))
     for panel, residue in zip(axes, chosen, strict=True):
-        domain = map_domain(angles[residue], (360.0, 360.0))
-        points = domain.wrap(angles[residue])
+        angles = degrees[:, list(pairs[residue])]
+        domain = map_domain(angles, (360.0, 360.0))
+        points = domain.wrap(angles)
         image = draw_free_energy(panel, free_energy(points, domain, CELLS), domain)
         tint_majority(panel, points, states, strength, domain, CELLS)
         mark_degrees(panel)
@@ -93,38 +95,6 @@ def plot_residues(
     below, names = axes[(len(axes) - 1) // in_a_row * in_a_row], drawn_names(model, model.n_states)
     draw_legend(below, model, np.arange(model.n_states), names)
     return axes if ax is None else ax
-
-
-def torsions_by_residue(frames: FloatArray, columns: Sequence[str]) -> dict[str, FloatArray]:
-    """φ and ψ in degrees, (n_frames, 2), by the names of the residues that have both.
-
-    Parameters
-    ----------
-    frames : (n_frames, n_columns) array
-        Sines and cosines, or angles in radians.
-    columns : sequence of str
-        Their names, as `DihedralFeaturizer` gives them.
-
-    Examples
-    --------
-    >>> found = torsions_by_residue(np.array([[0.5, -0.5, 3.0]]), ["phi ALA 2", "psi ALA 2", "phi GLY 3"])
-    >>> {name: angles.round().tolist() for name, angles in found.items()}
-    {'ALA 2': [[29.0, -29.0]]}
-    """
-    place = {name: number for number, name in enumerate(columns)}
-
-    def angle(name: str) -> FloatArray | None:
-        sine, cosine = (place.get(f"{function} {name}") for function in FUNCTIONS)
-        if sine is not None and cosine is not None:
-            return np.degrees(np.arctan2(frames[:, sine], frames[:, cosine]))
-        return np.degrees(frames[:, place[name]]) if name in place else None
-
-    found = {}
-    for residue in dict.fromkeys(dihedral_of(name).residue for name in columns):
-        phi, psi = angle(f"phi {residue}"), angle(f"psi {residue}")
-        if phi is not None and psi is not None:
-            found[residue] = np.column_stack([phi, psi])
-    return found
 
 
 def _names(model: Any, columns: Sequence[str] | None, n_columns: int) -> list[str]:

@@ -17,6 +17,8 @@ from m3c_md.plots.colors import series_style
 MOST_PROCESSES = 5
 # Of processes in one axes; dashes are for exact values.
 LINE_STYLES = ("-", ":", "-.", (0, (3, 1, 1, 1, 1, 1)))
+# Lag times that differ by a larger factor are drawn on a logarithmic axis.
+MOST_LINEAR = 20.0
 
 
 def plot_implied_timescales(
@@ -43,8 +45,9 @@ def plot_implied_timescales(
 
     Notes
     -----
-    Inside the grey area a timescale is shorter than the lag time, and not resolved. Bands that reach the upper or lower
-    edge may go on beyond it.
+    The axis of lag times is logarithmic where the longest is more than twenty times the shortest: timescales rise at
+    the short ones. Inside the grey area a timescale is shorter than the lag time, and not resolved. Bands that reach
+    the upper or lower edge may go on beyond it.
 
     Examples
     --------
@@ -77,9 +80,8 @@ def plot_implied_timescales(
             first = process == 0 or not together
             panel.axhline(known[process], color="black", ls=(0, (6, 3)), lw=1.0, label="exact" if first else "_")
         panel.set_title("" if together else f"$t_{{{process + 2}}}$")
-    _finish(
-        axes, max(result.lagtimes.max() * dt for result, dt in zip(methods.values(), steps, strict=True)), limits, unit
-    )
+    lags = np.concatenate([result.lagtimes * dt for result, dt in zip(methods.values(), steps, strict=True)])
+    _finish(axes, (lags.min(), lags.max()), limits, unit)
     _legend(axes[0], count if together else 0)
     return axes if ax is None else ax
 
@@ -138,12 +140,16 @@ def _draw(
     panel.plot(lags, values, ls=line, lw=width, ms=2.5 + 1.8 * width, label=label or "_", **style)
 
 
-def _finish(axes: Any, longest: float, limits: tuple[float, float], unit: str) -> None:
-    """Limits, the grey area below the lag time, units."""
-    right = 1.04 * longest
-    times = np.linspace(right / 400, right, 400)
+def _finish(axes: Any, lags: tuple[float, float], limits: tuple[float, float], unit: str) -> None:
+    """Limits, the grey area below the lag time, units; ``lags`` are the shortest and the longest."""
+    is_wide = lags[1] > MOST_LINEAR * lags[0]
+    left, right = (lags[0] / 1.15, 1.15 * lags[1]) if is_wide else (0.0, 1.04 * lags[1])
+    times = np.geomspace(left, right, 400) if is_wide else np.linspace(right / 400, right, 400)
     for panel in axes:
-        panel.set(yscale="log", xlim=(0.0, right), ylim=limits, xlabel=f"lag time / {unit}")
+        panel.set(yscale="log", xlim=(left, right), ylim=limits, xlabel=f"lag time / {unit}")
+        if is_wide:
+            panel.set_xscale("log")
+            plain_log_ticks(panel.xaxis)
         panel.fill_between(times, np.minimum(limits[0], times), times, color="0.85", lw=0, zorder=0)
         plain_log_ticks(panel.yaxis)
     axes[0].set_ylabel(f"implied timescale / {unit}")

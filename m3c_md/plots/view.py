@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from m3c_md.arrays import FloatArray, IntArray
-from m3c_md.inputs.dihedral_names import FUNCTIONS
+from m3c_md.inputs.torsion_columns import Torsions
 from m3c_md.plots.colors import matched_order
 from m3c_md.plots.grid import majority_cells, map_domain
 from m3c_md.plots.state_map import SLOW_LABELS, DrawableModel, mark_degrees, plot_state_map, slow_coordinates
@@ -88,9 +88,9 @@ def usual_view(models: Any, trajs: Sequence[Any], columns: Sequence[str] | None 
     arrays = [np.asarray(x, dtype=np.float64).reshape(len(x), -1) for x in trajs]
     n_columns = arrays[0].shape[1]
     named = None if columns is None else [str(name) for name in columns]
-    angles = None if named is None else _single_pair(named)
-    if angles is not None:
-        return _ramachandran(arrays, *angles)
+    ramachandran = None if named is None else _ramachandran(arrays, named)
+    if ramachandran is not None:
+        return ramachandran
     if n_columns == 2:
         labels = ("column 0", "column 1") if named is None else (named[0], named[1])
         return MapView(arrays, lambda points: points, (None, None), labels)
@@ -98,27 +98,28 @@ def usual_view(models: Any, trajs: Sequence[Any], columns: Sequence[str] | None 
     return None if slow is None else MapView(slow, None, (None, None), SLOW_LABELS)
 
 
-def _single_pair(columns: list[str]) -> tuple[list[int], list[int], int] | None:
-    """Places of the sines and of the cosines of the only φ and the only ψ, and the number of columns."""
-    places: list[list[int]] = []
-    for function in FUNCTIONS:
-        found = [[i for i, c in enumerate(columns) if c.startswith(f"{function} {kind} ")] for kind in ("phi", "psi")]
-        if [len(some) for some in found] != [1, 1]:
-            return None
-        places.append([found[0][0], found[1][0]])
-    return places[0], places[1], len(columns)
-
-
-def _ramachandran(arrays: list[FloatArray], sines: list[int], cosines: list[int], n_columns: int) -> MapView:
+def _ramachandran(arrays: list[FloatArray], columns: Sequence[str]) -> MapView | None:
+    """Map over the only φ and the only ψ, if there is one of each, as sine and cosine; None otherwise."""
+    torsions = Torsions.among(columns)
+    places = [
+        [place for name, place in zip(torsions.names, torsions.places, strict=True) if name.startswith(kind)]
+        for kind in ("phi ", "psi ")
+    ]
+    if [len(some) for some in places] != [1, 1]:
+        return None
+    (phi,), (psi,) = places
+    if phi[1] is None or psi[1] is None:
+        return None
+    sines, cosines = [phi[0], psi[0]], [phi[1], psi[1]]
     degrees = [np.degrees(np.arctan2(x[:, sines], x[:, cosines])) for x in arrays]
 
     def embed(points: FloatArray) -> FloatArray:
-        features = np.empty((len(points), n_columns))
+        features = np.empty((len(points), len(columns)))
         radians = np.radians(points)
         features[:, sines], features[:, cosines] = np.sin(radians), np.cos(radians)
         return features
 
-    return MapView(degrees, embed if n_columns == 4 else None, (360.0, 360.0), ("φ / °", "ψ / °"))
+    return MapView(degrees, embed if len(columns) == 4 else None, (360.0, 360.0), ("φ / °", "ψ / °"))
 
 
 def state_cells(

@@ -49,13 +49,15 @@ def state_tree(
     DataFrame
         One row per state: n_states, state, parent (the state of the number before that has most of its frames; missing
         for the first number), share (of its frames that lie in the parent), nested (whether that is at least 0.9: if
-        not, the states were drawn anew and not split), population (share of all frames), and the timescale of the
-        split that the state came from, which is that of the new process; missing where a state went on as it was.
+        not, the states were drawn anew and not split), merged back (the share of all frames that have their labels of
+        the number before again, if the states of every parent are merged), population (share of all frames), and the
+        timescale of the split that the state came from, which is that of the new process; missing where a state went on
+        as it was.
 
     Examples
     --------
     >>> two, three = np.array([[60.0, 40.0]]), np.array([[40.0, 0.0, 20.0], [0.0, 40.0, 0.0]])
-    >>> state_tree({2: two, 3: three}, {2: 500.0, 3: 90.0}, "ps").drop(columns="share")
+    >>> state_tree({2: two, 3: three}, {2: 500.0, 3: 90.0}, "ps").drop(columns=["share", "merged back"])
        n_states  state  parent  nested  population  timescale / ps
     0         2      0    <NA>    True         0.6           500.0
     1         2      1    <NA>    True         0.4           500.0
@@ -74,7 +76,8 @@ def state_tree(
         split = np.bincount(parents, minlength=len(overlap))[parents] > 1
         known = pd.array(parents if levels else [pd.NA] * n_states, dtype="Int64")
         columns = {"n_states": n_states, "state": np.arange(n_states), "parent": known, "share": share}
-        columns |= {"nested": share >= NESTED, "population": frames / frames.sum()}
+        again = overlap[parents, np.arange(n_states)].sum() / frames.sum() if levels else np.nan
+        columns |= {"nested": share >= NESTED, "merged back": again, "population": frames / frames.sum()}
         columns[f"timescale / {unit}"] = np.where(split, timescales[n_states], np.nan)
         levels.append(pd.DataFrame(columns))
     return pd.concat(levels, ignore_index=True)

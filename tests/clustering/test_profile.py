@@ -157,6 +157,22 @@ class TestAlanineDipeptide:
         assert "torsions: ALA 2 α_L\n" in words
         assert "differs from state 1 by psi ALA 2 (150 ± 24° here" in words
 
+    def test_merged_states_differ_from_the_third_as_their_parts_do(
+        self, dipeptide: MolecularData, three_states: M3CModel
+    ) -> None:
+        """Frames between β and α have no large lead over α_L, and are far from it nevertheless."""
+        merged = three_states.merge([[0, 1], 2])
+        profile = state_profile(merged, dipeptide.columns, dipeptide.features)
+        (best,) = profile.borders.groupby(["state", "neighbour"]).first().itertuples()
+        assert best.dihedral == "phi ALA 2"
+        parts = state_profile(three_states, dipeptide.columns, dipeptide.features).borders
+        of_left = parts[(parts["neighbour"] == 2) & (parts["dihedral"] == "phi ALA 2")]
+        assert of_left["share"].min() - 0.01 <= best.share <= of_left["share"].max() + 0.01
+        assert best.frames == of_left["frames"].sum()
+        np.testing.assert_array_equal(
+            profile.populations, np.bincount(np.concatenate(merged.transform(dipeptide.features))) / 200_000
+        )
+
     def test_files_and_trajectories_say_what_arrays_say(self, dipeptide: MolecularData, three_states: M3CModel) -> None:
         import mdtraj as md
 
@@ -252,7 +268,7 @@ class TestRefusals:
         [
             (COLUMNS[:4], r"4 columns .* fitted to 6"),
             (COLUMNS[::-1], "are not those of a DihedralFeaturizer in their order"),
-            ([f"column {i}" for i in range(6)], "has no name that DihedralFeaturizer gives"),
+            ([f"column {i}" for i in range(6)], "are not those of a DihedralFeaturizer in their order"),
             (3, "featurizer=3 must be the DihedralFeaturizer of the fit"),
             (DihedralFeaturizer(), "knows no molecule yet"),
         ],

@@ -69,6 +69,7 @@ class TestNumbers:
 
 
 class TestIntervals:
+    @pytest.mark.filterwarnings("ignore:t2 is:m3c_md.exceptions.TimescaleWarning")  # by chance, in one of 40 data sets
     @pytest.mark.parametrize(("n_trajectories", "n_frames"), [(1, 4000), (10, 400)])
     def test_they_hold_the_truth_in_about_95_percent_of_cases(self, n_trajectories: int, n_frames: int) -> None:
         """A small version of benchmarks/kinetics.py, which has 200 data sets."""

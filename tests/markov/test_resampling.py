@@ -12,13 +12,14 @@ from m3c_md.markov.resampling import (
     _counts_per_block,
     blocks_of_trajectories,
     choose_confidence,
+    counts_for_one,
     flows_at_lagtimes,
     posterior_flows,
     resampled_flows,
 )
 from m3c_md.markov.reversible import reversible_flows, transition_matrices
 from m3c_md.markov.transitions import counts_per_trajectory
-from tests.markov import THREE_STATES, markov_chain
+from tests.markov import BARRIER, THREE_STATES, markov_chain
 
 TEN = [markov_chain(THREE_STATES, 300, seed) for seed in range(10)]
 
@@ -82,6 +83,17 @@ class TestPosterior:
             spread.append(result.samples[:, 0, 1].std())
         assert spread[1] == pytest.approx(spread[0], rel=0.2)
 
+    def test_bands_are_as_wide_as_estimates_scatter_where_borders_are_crossed_back_and_forth(self) -> None:
+        estimates, widths = [], []
+        for seed in range(60):
+            halves = np.array([0, 0, 1, 1])[markov_chain(BARRIER, 3000, seed)]
+            (result,) = flows_at_lagtimes([halves], [1], 2, "bayesian", 60, np.random.default_rng(seed))
+            assert result.samples is not None
+            estimates.append(np.log(result.estimate[0, 1]))
+            widths.append(np.log(result.samples[:, 0, 1]).std())
+        # Crossings counted as if they were independent would give less than two thirds of it.
+        assert np.mean(widths) == pytest.approx(np.std(estimates), rel=0.3)
+
     def test_states_outside_stay_unknown(self) -> None:
         flows = posterior_flows(
             np.array([[5.0, 2.0, 0.0], [2.0, 5.0, 1.0], [0.0, 0.0, 0.0]]), 6, np.random.default_rng(0)
@@ -92,6 +104,26 @@ class TestPosterior:
     def test_one_state_and_none(self) -> None:
         assert (posterior_flows(np.array([[3.0]]), 2, np.random.default_rng(0)) == 1.0).all()
         assert np.isnan(posterior_flows(np.array([[0.0, 1.0], [0.0, 0.0]]), 2, np.random.default_rng(0))).all()
+
+
+class TestIndependentCounts:
+    def test_those_of_a_chain_are_independent(self) -> None:
+        found = [counts_for_one([markov_chain(THREE_STATES, 3000, seed)], 1, 3) for seed in range(60)]
+        assert min(found) >= 1.0
+        assert np.mean(found) < 1.3
+
+    def test_those_of_recrossings_are_not(self) -> None:
+        # On the barrier as many go on as go back, so that n crossings follow each other with probability 2^-n: the mean
+        # of n² is three times that of n. Twenty blocks know it as Student's distribution says.
+        halves = [np.array([0, 0, 1, 1])[markov_chain(BARRIER, 10_000, seed)] for seed in range(20)]
+        assert np.mean([counts_for_one([x], 1, 2) for x in halves]) == pytest.approx(
+            3.0 * (2.093 / 1.96) ** 2, rel=0.15
+        )
+
+    def test_what_is_known_of_little_data_is_the_lag_time(self) -> None:
+        assert counts_for_one([np.array([0, 1, 0, 0, 1, 1, 0])], 2, 2) == 2.0
+        assert counts_for_one([np.zeros(500, dtype=np.intp)], 3, 2) == 3.0
+        assert counts_for_one([np.zeros(3, dtype=np.intp)] * 50, 1, 2) == 1.0
 
 
 @pytest.mark.parametrize("confidence", ["bootstrap", "bayesian"])

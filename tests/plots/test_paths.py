@@ -44,10 +44,10 @@ def test_arrows_have_shares_and_fluxes_in_units(axes: Any) -> None:
     assert len(arrows) == 4
     assert arrows[0].get_linewidth() > arrows[-1].get_linewidth()
     texts = [text.get_text() for text in axes.texts]
-    assert texts.count("67%\n0.0625") == 2
+    assert texts.count("67%\n62.5") == 2
     assert {"coil\n25%", "helix\n25%"} <= set(texts)
     assert "mean first-passage time 5.33 ns" in axes.get_title()
-    assert "flux in 1/ns" in axes.get_title()
+    assert "flux in $10^{-3}$/ns" in axes.get_title()
 
 
 def test_arrows_have_the_intervals_of_fluxes_that_are_known() -> None:
@@ -106,6 +106,30 @@ def test_words_leave_short_arrows_to_be_seen() -> None:
         points = arrow.get_transform().transform_path(arrow.get_path()).vertices
         way = points[0] + np.linspace(0.0, 1.0, 100)[:, None] * (points[2] - points[0])
         assert np.mean([any(box.contains(*point) for box in boxes) for point in way]) < 0.7
+
+
+# As of asp7, the other way: a large state beside the target, with no room for words between, and a way past it.
+PAST = np.array([[0.98, 0.014, 0.006], [0.003, 0.985, 0.012], [0.003, 0.025, 0.972]])
+
+
+def test_arrows_that_bend_and_words_are_within_the_picture_and_not_under_states() -> None:
+    paths = transition_paths(markov_chain(PAST, 10_000, 0), 0, 2, dt=0.5, unit="ns", random_state=0)
+    axes = plot_paths(paths)
+    axes.figure.canvas.draw()
+    frame = axes.get_window_extent()
+    words = [text.get_window_extent() for text in axes.texts if text.get_text().count("\n") == 2]
+    circles = [circle.get_window_extent() for circle in of(axes, Circle)]
+    assert len(words) == len(circles) == 3
+    for box in words:
+        assert frame.x0 <= box.x0 < box.x1 <= frame.x1
+        assert frame.y0 <= box.y0 < box.y1 <= frame.y1
+        assert not any(box.overlaps(other) for other in words if other is not box)
+        for circle in circles:
+            gap = np.maximum(np.abs(box.get_points().mean(0) - circle.get_points().mean(0)) - box.size / 2, 0.0)
+            assert np.linalg.norm(gap) > circle.width / 2
+    for arrow in of(axes, FancyArrowPatch):
+        start, control, end = arrow.get_transform().transform_path(arrow.get_path()).vertices[:3]
+        assert frame.contains(*(start + 2.0 * control + end) / 4.0)
 
 
 def test_small_fluxes_are_written_without_exponents() -> None:

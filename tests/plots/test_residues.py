@@ -9,7 +9,7 @@ from matplotlib.colors import to_rgb
 
 from m3c_md.exceptions import InputError
 from m3c_md.plots import plot_residues, state_color
-from m3c_md.plots.residues import MOST_RESIDUES, torsions_by_residue
+from m3c_md.plots.residues import MOST_RESIDUES
 from tests.conftest import quick
 
 NAMES = [f"{function} {kind} ALA {n}" for n in (2, 3) for kind in ("phi", "psi") for function in ("sin", "cos")]
@@ -41,15 +41,6 @@ def state_at(panel, point):
     column = int((point[0] - left) / (right - left) * pixels.shape[1])
     *color, opacity = pixels[row, column]
     return next(k for k in range(8) if np.allclose(to_rgb(state_color(k)), color)) if opacity > 0 else -1
-
-
-def test_angles_come_back_from_sines_and_cosines_and_from_radians(angles):
-    found = torsions_by_residue(columns_of(angles), NAMES)
-    assert list(found) == ["ALA 2", "ALA 3"]
-    difference = (found["ALA 2"] - angles[:, :2] + 180.0) % 360.0 - 180.0
-    np.testing.assert_allclose(difference, 0.0, atol=1e-9)
-    plain = torsions_by_residue(np.deg2rad(angles), ["phi ALA 2", "psi ALA 2", "phi ALA 3", "psi ALA 3"])
-    np.testing.assert_allclose(plain["ALA 3"], angles[:, 2:], atol=1e-9)
 
 
 def test_a_panel_shows_the_states_of_its_residue(model, angles):

@@ -107,6 +107,19 @@ def test_grey_area_is_where_a_timescale_is_below_its_lag_time():
     assert low <= LAGS.min() * one.dt
 
 
+def test_lag_times_far_apart_have_a_logarithmic_axis():
+    """As of coring: t2 rises up to a lag time of 10, and lag times go on to 200."""
+    lags = np.array([1, 2, 5, 10, 20, 50, 200])
+    (ax,) = plot_implied_timescales(ImpliedTimescales(lags, (lags / (lags / 300.0 + 0.01))[:, None]))
+    assert ax.get_xscale() == "log"
+    corners = ax.collections[-1].get_paths()[0].vertices
+    above = corners[corners[:, 1] > ax.get_ylim()[0] + 1e-9]
+    np.testing.assert_allclose(above[:, 0], above[:, 1])
+    assert ax.get_xlim()[0] < 1.0 < 200.0 < ax.get_xlim()[1]
+    (ax,) = plot_implied_timescales(ImpliedTimescales(lags[:5], np.full((5, 1), 30.0)))
+    assert ax.get_xscale() == "linear"
+
+
 def test_exact_values_are_dashed_lines_of_their_panels():
     axes = plot_implied_timescales({"M3C": result(3)}, exact=[51.0, 13.0])
     dashed = [[line for line in ax.lines if line.get_label() == "exact"] for ax in axes]

@@ -33,6 +33,9 @@ def test_borders_that_were_drawn_anew_are_not_nested() -> None:
     assert tree["nested"].tolist() == [True, True, True, True, False]
     assert tree["parent"].tolist()[2:] == [0, 1, 0]
     assert tree["share"].tolist()[-1] == 4 / 7
+    # Three frames would have another state than before.
+    assert tree["merged back"].tolist()[2:] == [17 / 20] * 3
+    assert tree["merged back"][:2].isna().all()
 
 
 def test_a_small_shift_of_a_border_is_nested() -> None:
