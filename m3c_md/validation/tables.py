@@ -174,12 +174,17 @@ def terminal_lines(title: str, verdict: str, table: pd.DataFrame, n_parts: int) 
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     # A long name gives way, numbers do not.
     widths[0] = min(widths[0], max(LEAST_NAME, WIDTH - sum(widths[1:]) - 2 * len(widths[1:])))
-    lines = [title, *wrap(verdict, WIDTH), ""]
+    lines = [title, *in_lines(verdict), ""]
     lines += [
         "  ".join(_aligned(cell, width, i) for i, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
         for row in rows
     ]
     return [*lines, *_legend(table, n_parts, with_settings)]
+
+
+def notes(table: pd.DataFrame, messages: Sequence[str]) -> list[str]:
+    """What there is to say of each method, and of all."""
+    return [*(f"{name}: {text}" for name, text in table["warnings"].items() if text), *messages]
 
 
 def _legend(table: pd.DataFrame, n_parts: int, with_settings: bool) -> list[str]:
@@ -194,7 +199,18 @@ def _legend(table: pd.DataFrame, n_parts: int, with_settings: bool) -> list[str]
         f"population; entered: how often the least entered state was; missed: states that {parts} never visit + visit "
         "and never leave."
     )
-    return ["", *(line for text in words for line in wrap(text, WIDTH))]
+    return ["", *(line for text in words for line in in_lines(text))]
+
+
+def in_lines(text: str) -> list[str]:
+    """Text as a terminal shows it: words stay whole.
+
+    Examples
+    --------
+    >>> [len(line) for line in in_lines("word " * 30)]
+    [99, 49]
+    """
+    return wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def _aligned(cell: str, width: int, column: int) -> str:

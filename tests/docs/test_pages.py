@@ -6,6 +6,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
+from functools import wraps
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -39,6 +40,7 @@ def simulated_once() -> Iterator[None]:
     """Simulations of many pages are one and the same, and take seconds."""
     kept: dict[str, list[np.ndarray]] = {}
 
+    @wraps(m3c_md.systems.simulate)  # its docstring is looked at while this stands in
     def simulate(model: Any, rng: np.random.Generator, **options: Any) -> list[np.ndarray]:
         key = repr((model, rng.bit_generator.state, options))
         if key not in kept:
