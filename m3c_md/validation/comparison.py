@@ -157,7 +157,7 @@ class Comparison(ShownStudy):
         return terminal_lines(self._title, self.verdict, self.table, self.splits["held out"].nunique())
 
     def __repr__(self) -> str:
-        said = [line for text in notes(self.table, self.messages) for line in in_lines(text)]
+        said = [line for text in notes(self.table, self.messages) for line in in_lines(text, "  ")]
         return "\n".join([*self.lines(), *([""] if said else []), *said])
 
     def _repr_html_(self) -> str:

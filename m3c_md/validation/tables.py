@@ -202,15 +202,15 @@ def _legend(table: pd.DataFrame, n_parts: int, with_settings: bool) -> list[str]
     return ["", *(line for text in words for line in in_lines(text))]
 
 
-def in_lines(text: str) -> list[str]:
-    """Text as a terminal shows it: words stay whole.
+def in_lines(text: str, indent: str = "") -> list[str]:
+    """Text as a terminal shows it, words whole; ``indent`` stands before all lines but the first.
 
     Examples
     --------
-    >>> [len(line) for line in in_lines("word " * 30)]
-    [99, 49]
+    >>> [len(line) for line in in_lines("word " * 30, "  ")]
+    [99, 51]
     """
-    return wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+    return wrap(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _aligned(cell: str, width: int, column: int) -> str:
