@@ -11,8 +11,9 @@ Model II), test error in per cent (letter, satellite, waveform) or Q on held-out
 they never visit adds nothing). CPU seconds are those of the fit with the chosen setting, and with the choice added.
 
 deca-alanine, alanine dipeptide   one trajectory is fitted, the others judge
-asp7                              one of five blocks is fitted, the others judge
-langerin                          even trajectories, odd ones, then random halves
+asp7                              one of five blocks is fitted, the others judge; "of four" the other way round
+mdshare alanine dipeptide         a random half of ten blocks, every 20 ps, is fitted, the others judge
+langerin                          even trajectories, then odd ones
 
 VAMPnets need torch, and are left out where it is not there. Rows are appended to benchmarks/results/rivals.jsonl and
 not computed again. ``paper/report.py`` puts the report into RESULTS.md.
@@ -41,6 +42,7 @@ from zlib import crc32
 
 import diffusion
 import metric_systems
+import molecules
 import numpy as np
 import sequences
 from rivals_section import FIGURE, METHODS, RESULTS, draw, last_rows, rivals_section
@@ -55,7 +57,7 @@ from m3c_md.systems import simulate
 from m3c_md.validation.contenders import Choices, Settings, Shape, build_methods
 from m3c_md.validation.measures import judge
 from m3c_md.validation.methods import Task, fit_and_judge
-from m3c_md.validation.splits import Split
+from m3c_md.validation.splits import INNER, Split, inner_split
 
 Row = dict[str, Any]
 LAGTIME = 1
@@ -112,6 +114,16 @@ def held_out_case(
     return Case(n_states, split.train, lambda model: judge(model, test, LAGTIME).metastability)
 
 
+def molecule_case(name: str, seed: int, shared: Path) -> Case | None:
+    """Split of paper/molecules.py."""
+    try:
+        molecule = molecules.load(name, shared / "data")
+    except OSError:
+        return None
+    train, test = ([molecule.features[i].astype(np.float64) for i in numbers] for numbers in molecule.splits[seed])
+    return Case(molecule.n_states, train, lambda model: judge(model, test, LAGTIME).metastability)
+
+
 SYSTEMS: dict[str, System] = {
     **{name: System(partial(diffusion_case, name), range(FRESH, FRESH + 5)) for name in ("Model I", "Model II")},
     **{
@@ -120,7 +132,9 @@ SYSTEMS: dict[str, System] = {
     },
     "alanine dipeptide": System(partial(held_out_case, alanine, 3), range(4)),
     "deca-alanine": System(partial(held_out_case, metric_systems.deca, 2), range(10)),
+    "mdshare alanine dipeptide": System(partial(molecule_case, "mdshare-alanine-dipeptide"), range(5)),
     **{f"asp7, {k} states": System(partial(held_out_case, metric_systems.asp7, k), range(5)) for k in (2, 3)},
+    "asp7, 2 states, of four": System(partial(molecule_case, "asp7-2-of-four"), range(5)),
     **{
         f"langerin, {k} states": System(partial(held_out_case, metric_systems.langerin, k), range(2))
         for k in range(3, 9)
@@ -150,17 +164,27 @@ def row_of(case: Case, method: str, seed: int) -> Row | None:
     began = time.process_time()
     fit = fit_and_judge(task, LAGTIME)
     whole = time.process_time() - began
-    alone = whole
-    if len(settings) > 1:
-        began = time.process_time()
+    alone, inner = whole, None
+    began = time.process_time()
+    if fit.trials:
+        inner = fit.trials[fit.setting].inner.metastability
         fit_and_judge(task._replace(settings={fit.setting: settings[fit.setting]}), LAGTIME)
         alone = time.process_time() - began
+    elif method != "m3c":
+        inner = inner_q(task)
+        whole += time.process_time() - began
     row: Row = {"n_settings": len(settings), "setting": fit.setting, "seconds": alone, "seconds with choice": whole}
-    if fit.trials:
-        row["inner Q"] = fit.trials[fit.setting].inner.metastability
+    if inner is not None:
+        row["inner Q"] = inner
     if fit.model is None:
         return row | {"error": fit.error[:200]}
     return row | {"quality": case.quality(fit.model), "found": int(np.count_nonzero(fit.model.populations))}
+
+
+def inner_q(task: Task) -> float | None:
+    """Q on held-out training data of a rival with a single setting, so that it can be chosen among the rivals."""
+    inner = inner_split(task.split.train, LAGTIME)
+    return None if inner is None else fit_and_judge(task._replace(split=inner), LAGTIME).judgements[INNER].metastability
 
 
 def warm_up(methods: Sequence[str]) -> None:

@@ -50,7 +50,7 @@ LEFT_OF: dict[str, set[str]] = {
     },
     "validation": {
         *("exceptions", "disk", "inputs", "matching", "workers", "markov", "clustering", "plots", "markup", "report"),
-        "wording",
+        *("confidence", "wording"),
     },
 }
 # Results of `markov` with a method that draws them, which looks to the right when it is called and not before.

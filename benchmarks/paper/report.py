@@ -1,4 +1,4 @@
-"""Write ``benchmarks/RESULTS.md`` and its figures from the results of the studies; no number is typed.
+"""Write ``benchmarks/RESULTS.md``, its figures and the README's table from the results of studies; no number is typed.
 
     python benchmarks/paper/report.py
 
@@ -217,6 +217,8 @@ def main() -> None:
         rivals_section.draw(rivals, folder / rivals_section.FIGURE.name)
     lines += speed_section()
     (options.out / "RESULTS.md").write_text("\n".join(lines), encoding="utf-8")
+    if rivals and options.out == HERE.parent:
+        rivals_section.write_readme(rivals, HERE.parents[1] / "README.md")
     print(options.out / "RESULTS.md")
 
 

@@ -1,10 +1,11 @@
-"""The part of RESULTS.md on the rivals that people use, from what benchmarks/rivals.py has measured."""
+"""The parts of RESULTS.md and of the README on the rivals that people use, from what benchmarks/rivals.py measured."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,14 @@ HERE = Path(__file__).parents[1]
 RESULTS, FIGURE = HERE / "results" / "rivals.jsonl", HERE / "figures" / "rivals.png"
 # Names that users give to `compare`, and those that tables show.
 METHODS = {"m3c": "M3C", "tica+pcca+": "TICA + PCCA+", "pcca+": "PCCA+", "hmm": "HMM", "vampnet": "VAMPnet"}
-# What a careful user would have: of the rivals whose settings are chosen by Q on held-out training data, the one with
-# the largest such Q.
-OF_THREE, CHOSEN = ("TICA + PCCA+", "PCCA+", "HMM"), "chosen of three"
-RIVALS = (*OF_THREE, CHOSEN, "VAMPnet")
+# What a careful user would have: of the rivals that populate most states, which anyone sees, the one with the largest
+# Q on held-out training data, by which their settings are chosen as well.
+OF_FOUR, CHOSEN = ("TICA + PCCA+", "PCCA+", "HMM", "VAMPnet"), "chosen of four"
+RIVALS = (*OF_FOUR, CHOSEN)
 # Systems judged by errors in per cent, which are better if they are smaller; all others are judged by Q.
 BY_ERROR = ("letter", "satellite", "waveform")
+# What the README holds between these lines is written here.
+FIRST, LAST = "<!-- rivals: written by benchmarks/paper/report.py -->\n", "<!-- end of rivals -->\n"
 # Differences below these count as equal, split by split: in Q, and in per cent.
 EQUAL_Q, EQUAL_ERROR = 0.001, 0.1
 
@@ -36,14 +39,19 @@ def last_rows(path: Path = RESULTS) -> dict[tuple[str, int, str], Row]:
 
 
 def with_chosen(rows: Sequence[Row]) -> Table:
-    """Table of the rows in order and, where all three are there, of what held-out training data would choose."""
+    """Table of the rows in order and, where all four are there, of what held-out training data would choose."""
+
+    def merit(row: Row) -> tuple[int, float]:
+        inner = row.get("inner Q")
+        return row.get("found", 0), -1.0 if inner is None else inner
+
     by_key = {key_of(row): row for row in rows}
     chosen = []
     for system, seed in dict.fromkeys((row["system"], row["seed"]) for row in rows):
-        three = [by_key[key] for name in OF_THREE if (key := (system, seed, name)) in by_key]
-        if len(three) == len(OF_THREE):
-            best = max(three, key=lambda row: -1.0 if row.get("inner Q") is None else row["inner Q"])
-            spent = sum(row["seconds with choice"] for row in three)
+        four = [by_key[key] for name in OF_FOUR if (key := (system, seed, name)) in by_key]
+        if len(four) == len(OF_FOUR):
+            best = max(four, key=merit)
+            spent = sum(row["seconds with choice"] for row in four)
             chosen.append(best | {"method": CHOSEN, "setting": best["method"], "seconds with choice": spent})
     return Table(sorted([*rows, *chosen], key=key_of))
 
@@ -84,6 +92,10 @@ def mean_text(table: Table, system: str, method: str) -> str:
     values = table.values(system, method, "quality")
     failed = sum("error" in row for row in table.all(system, method))
     text = spread(values, digits_of(system))
+    # M3C populates all states that are asked for.
+    asked, found = (table.by_seed(system, name, "found") for name in ("M3C", method))
+    fewer = sum(found[seed] < asked[seed] for seed in set(asked) & set(found))
+    text += f" ({fewer} fewer)" if fewer else ""
     if 0 < len(values) + failed < len(table.all(system, "M3C")):
         text += f", {len(values)} split{'s' if len(values) > 1 else ''}"
     return text + (f", {failed} failed" if failed else "")
@@ -117,29 +129,37 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(names) if names else "none"
 
 
+def leads(table: Table) -> dict[str, dict[str, Difference]]:
+    """By how much M3C is better than each rival, by system; rivals without rows are left out."""
+    found = {rival: {name: advantage(table, name, rival) for name in table.systems()} for rival in RIVALS}
+    known = {rival: {name: ahead for name, ahead in all_.items() if ahead is not None} for rival, all_ in found.items()}
+    return {rival: systems for rival, systems in known.items() if systems}
+
+
+def endings(found: dict[str, Difference]) -> dict[str, list[str]]:
+    """Systems that M3C wins, ties and loses."""
+    return {kind: [name for name in found if outcome(found[name]) == kind] for kind in ("win", "tie", "loss")}
+
+
 def words(table: Table) -> list[str]:
     """Wins, ties and losses against each rival."""
     lines = []
-    for rival in RIVALS:
-        found = {name: ahead for name in table.systems() if (ahead := advantage(table, name, rival)) is not None}
-        if not found:
-            continue
-        ended = {kind: [name for name in found if outcome(found[name]) == kind] for kind in ("win", "tie", "loss")}
+    for rival, found in leads(table).items():
+        ended = endings(found)
         number = f"wins {len(ended['win'])}, ties {len(ended['tie'])}, losses {len(ended['loss'])}"
+        lead = mean_of_q(found, "; mean lead over the systems with Q ")
         behind = [name for name in ended["tie"] if found[name].mean < 0.0]
         lines.append(
-            f"- {rival}: {number}{mean_of_q(found)}. Lost: {listed(ended['loss'])}. Ties with a mean behind the "
-            f"rival's: {listed(behind)}."
+            f"- {rival}: {number}{lead}. Lost: {listed(ended['loss'])}. Ties with a mean behind the rival's: "
+            f"{listed(behind)}."
         )
     return [*lines, ""]
 
 
-def mean_of_q(found: dict[str, Difference]) -> str:
-    """Mean over the systems that are judged by Q, those with a single split too."""
+def mean_of_q(found: dict[str, Difference], before: str) -> str:
+    """Mean lead over the systems that are judged by Q, those with a single split too; nothing for a single system."""
     values = np.array([ahead.mean for name, ahead in found.items() if name not in BY_ERROR])
-    if len(values) < 2:
-        return ""
-    return f"; mean of M3C - rival over the {len(values)} systems with Q {interval_text(Difference(values), 3)}"
+    return f"{before}{interval_text(Difference(values), 3)}" if len(values) > 1 else ""
 
 
 def rivals_section(rows: Sequence[Row]) -> list[str]:
@@ -154,8 +174,9 @@ def rivals_section(rows: Sequence[Row]) -> list[str]:
         "M3C with its defaults beside TICA + PCCA+, PCCA+ on the columns, a discrete hidden Markov model and a "
         f"VAMPnet, all as `compare` fits them, on the same splits (`benchmarks/rivals.py`; code {code}). Components, "
         "cells and the lag time of TICA are chosen by Q on a held-out part of the training data; no setting is chosen "
-        f'with hindsight. "{CHOSEN}" is, split by split, that of {", ".join(OF_THREE)} with the largest such Q. Means '
-        "± standard deviations over splits.",
+        f'with hindsight. "{CHOSEN}" is, split by split, that of {", ".join(OF_FOUR)} with the largest such Q, among '
+        "those that populate most states. Means ± standard deviations over splits; (2 fewer): two of the fits populate "
+        "fewer states than asked for, and those that are missing add nothing to Q.",
         "",
         *means_table(table),
         "Wins, ties and losses of M3C by system; a win or a loss has a 95 % interval (Student's, of the paired "
@@ -174,6 +195,33 @@ def rivals_section(rows: Sequence[Row]) -> list[str]:
         "logarithmic outside.",
         "",
     ]
+
+
+def readme_part(rows: Sequence[Row]) -> str:
+    """Table of the README, and what it comes to."""
+    table = with_chosen(rows)
+    known = leads(table)
+    short = [
+        f"{rival} {' / '.join(str(len(names)) for names in endings(found).values())}{mean_of_q(found, ', ')}"
+        for rival, found in known.items()
+    ]
+    behind = {
+        name: [rival for rival in known if name in known[rival] and known[rival][name].mean < 0.0]
+        for name in table.systems()
+    }
+    better = [f"{name} ({', '.join(rivals)})" for name, rivals in behind.items() if rivals]
+    text = (
+        "Wins / ties / losses of M3C by system (95 % intervals of the paired differences), and its mean lead over the "
+        f"systems with Q: {'; '.join(short)}. A rival has the better mean on {'; '.join(better) or 'none'}."
+    )
+    return "\n".join([*means_table(table), *wrap(text, 120), ""])
+
+
+def write_readme(rows: Sequence[Row], readme: Path) -> None:
+    """Put the part of the README where it belongs."""
+    text = readme.read_text(encoding="utf-8")
+    before, after = text.split(FIRST)[0], text.split(LAST)[1]
+    readme.write_text(f"{before}{FIRST}{readme_part(rows)}{LAST}{after}", encoding="utf-8")
 
 
 def reasons(table: Table) -> list[str]:

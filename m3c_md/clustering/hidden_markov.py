@@ -15,8 +15,8 @@ from deeptime.markov.msm import MarkovStateModel
 from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.clustering.centers import ordered_states
 from m3c_md.clustering.hidden_markov_model import HiddenMarkovModel
-from m3c_md.clustering.kinetic_map import MappedModel, MapsSlowCoordinates, check_tica_lagtime
-from m3c_md.clustering.pcca_plus import FOREIGN, PCCAPlus, PCCAPlusModel
+from m3c_md.clustering.kinetic_map import MappedModel, MapsSlowCoordinates
+from m3c_md.clustering.pcca_plus import FOREIGN, PCCAPlusModel
 from m3c_md.clustering.state_estimator import quietly_fitted
 from m3c_md.clustering.training_data import LaggedPair, Note, rare_state_notes, training_set
 from m3c_md.clustering.visits import visits_of
@@ -27,7 +27,6 @@ from m3c_md.exceptions import (
     RareStateWarning,
     SolverError,
 )
-from m3c_md.inputs.settings import check_integer, check_random_state
 
 # Rounds of expectation maximisation, and the gain in log-likelihood below which it ends; on alanine dipeptide labels
 # stand still after 20 rounds, and 60 reach this gain.
@@ -82,35 +81,16 @@ class HiddenMarkov(MapsSlowCoordinates):
         n_restarts: int = 3,
         random_state: Any = None,
     ) -> None:
-        super().__init__()
-        self.n_states = n_states
-        self.lagtime = lagtime
-        self.n_components = n_components
-        self.tica_lagtime = tica_lagtime
-        self.n_microstates = n_microstates
-        self.n_restarts = n_restarts
-        self.random_state = random_state
+        super().__init__(n_states, lagtime, n_components, tica_lagtime, n_microstates, n_restarts, random_state)
 
     def fit(self, data: Any, y: Any = None) -> Self:
         """Find the states of trajectories; data as in `M3C.fit` but for pairs, ``y`` is ignored."""
         del y
-        check_random_state(self.random_state)
-        cells = PCCAPlus(
-            self.n_states,
-            self.lagtime,
-            n_microstates=self.n_microstates,
-            n_restarts=self.n_restarts,
-            scale="standard" if self.n_components is None else "none",  # the kinetic map is a scale of its own
-            random_state=self.random_state,
-        )
-        cells._checked_settings()
-        lagtime = int(self.lagtime)
-        tica_lagtime = check_tica_lagtime(self.tica_lagtime, lagtime)
-        n_components = None if self.n_components is None else check_integer("n_components", self.n_components, 1)
+        cells, lagtime = self._checked_cells(), int(self.lagtime)
         given = training_set(data)
         if isinstance(given, LaggedPair):
             raise InputError("a hidden Markov model needs trajectories, not a pair of arrays; give a list of arrays")
-        coordinates = None if n_components is None else self._map(given, tica_lagtime, n_components)
+        coordinates = self._map(given)
         trajectories = given.arrays() if coordinates is None else [coordinates(x) for x in given.arrays()]
         start, notes = quietly_fitted(cells, trajectories)
         assert isinstance(start, PCCAPlusModel), "that is what PCCAPlus returns"

@@ -12,7 +12,7 @@ from deeptime.decomposition import TICA
 from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.clustering.archive import Contents
 from m3c_md.clustering.hidden_markov_model import HiddenMarkovModel
-from m3c_md.clustering.pcca_plus import FOREIGN, PCCAPlusModel
+from m3c_md.clustering.pcca_plus import FOREIGN, PCCAPlus, PCCAPlusModel
 from m3c_md.clustering.state_estimator import StateEstimator
 from m3c_md.clustering.state_model import StateModel
 from m3c_md.clustering.training_data import LaggedPair
@@ -173,21 +173,55 @@ class MappedModel(StateModel):
 
 
 class MapsSlowCoordinates(StateEstimator):
-    """An estimator that may look at slow coordinates instead of the columns."""
+    """What estimators share that find cells in slow coordinates, or in the columns: settings, checks, maps."""
 
     _shared: dict[int, KineticMap] | None = None
+
+    def __init__(
+        self,
+        n_states: int,
+        lagtime: int,
+        n_components: int | None,
+        tica_lagtime: int | None,
+        n_microstates: int,
+        n_restarts: int,
+        random_state: Any,
+    ) -> None:
+        super().__init__()
+        self.n_states = n_states
+        self.lagtime = lagtime
+        self.n_components = n_components
+        self.tica_lagtime = tica_lagtime
+        self.n_microstates = n_microstates
+        self.n_restarts = n_restarts
+        self.random_state = random_state
 
     def share_maps(self, maps: dict[int, KineticMap]) -> None:
         """Take maps of the data to be fitted from here, by their lag time, and leave those that are missing here."""
         self._shared = maps
 
-    def _map(self, given: Dataset | LaggedPair, lagtime: int, n_components: int) -> KineticMap:
+    def _checked_cells(self) -> PCCAPlus:
+        """PCCA+ with these settings, for slow coordinates if there are any; all settings are checked, no data read."""
+        for name in ("n_components", "tica_lagtime"):
+            if getattr(self, name) is not None:
+                check_integer(name, getattr(self, name), 1)
+        cells = PCCAPlus(
+            self.n_states,
+            self.lagtime,
+            n_microstates=self.n_microstates,
+            n_restarts=self.n_restarts,
+            scale="standard" if self.n_components is None else "none",  # the kinetic map is a scale of its own
+            random_state=self.random_state,
+        )
+        cells._checked_settings()
+        return cells
+
+    def _map(self, given: Dataset | LaggedPair) -> KineticMap | None:
+        """Map to the slow coordinates; None for the columns themselves."""
+        if self.n_components is None:
+            return None
+        lagtime = int(self.lagtime if self.tica_lagtime is None else self.tica_lagtime)
         maps = {} if self._shared is None else self._shared
         if lagtime not in maps:
             maps[lagtime] = kinetic_map(given, lagtime)
-        return maps[lagtime].slowest(n_components)
-
-
-def check_tica_lagtime(tica_lagtime: Any, lagtime: int) -> int:
-    """Lag time of TICA: that of the states unless another one is given."""
-    return lagtime if tica_lagtime is None else check_integer("tica_lagtime", tica_lagtime, 1)
+        return maps[lagtime].slowest(int(self.n_components))

@@ -19,6 +19,7 @@ from m3c_md.optimize.blocks import WindowBlock
 from m3c_md.optimize.rounding import round_relation
 from m3c_md.partitions.k_means import k_means
 from m3c_md.partitions.lumping import flip_to_metastability, lumped_metastability, merge_states
+from m3c_md.partitions.nearest import at_most_distinct
 from m3c_md.search.local_search import LocalOptimum, SearchSettings, local_search
 
 # Finer states than asked for, in numbers of those, that are merged back; more of them where many are too rare.
@@ -192,13 +193,11 @@ def most_metastable(flows: FloatArray, support: FloatArray, n_states: int, least
         _perron_clusters(flows, n_states, "inner_simplex"),
         _perron_clusters(flows, n_states, "pcca"),
         *_merged_clusters(flows, support, n_states, least),
-        k_means(points, n_states, np.random.default_rng(0), n_restarts=3).labels,
     ]
-    found = [
-        flip_to_metastability(flows, start, n_states, support=support, least=least)
-        for start in starts
-        if len(np.unique(start)) == n_states
-    ]
+    # A chain that forgets everything in one step, or swings to and fro, has microstates at the same point.
+    if at_most_distinct(points, n_states) == n_states:
+        starts.append(k_means(points, n_states, np.random.default_rng(0), n_restarts=3).labels)
+    found = [flip_to_metastability(flows, start, n_states, support=support, least=least) for start in starts]
 
     def merit(labels: IntArray) -> tuple[bool, float]:
         return not _is_rare(support, labels, n_states, least), lumped_metastability(flows, labels, n_states)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from m3c_md.clustering.kinetic_map import MappedModel, MapsSlowCoordinates, check_tica_lagtime
-from m3c_md.clustering.pcca_plus import PCCAPlus
+from m3c_md.clustering.kinetic_map import MappedModel, MapsSlowCoordinates
 from m3c_md.clustering.state_estimator import quietly_fitted
 from m3c_md.clustering.training_data import LaggedPair, training_set
-from m3c_md.inputs.settings import check_integer, check_random_state
+from m3c_md.inputs.settings import check_integer
 
 
 class TICAPCCAPlus(MapsSlowCoordinates):
@@ -52,36 +51,21 @@ class TICAPCCAPlus(MapsSlowCoordinates):
         n_restarts: int = 3,
         random_state: Any = None,
     ) -> None:
-        super().__init__()
-        self.n_states = n_states
-        self.lagtime = lagtime
-        self.n_components = n_components
-        self.tica_lagtime = tica_lagtime
-        self.n_microstates = n_microstates
-        self.n_restarts = n_restarts
-        self.random_state = random_state
+        super().__init__(n_states, lagtime, n_components, tica_lagtime, n_microstates, n_restarts, random_state)
 
     def fit(self, data: Any, y: Any = None) -> Self:
         """Find the states of trajectories; data as in `M3C.fit`, ``y`` is ignored."""
         del y
-        n_components = check_integer("n_components", self.n_components, 1)
-        check_random_state(self.random_state)
-        inner = PCCAPlus(
-            self.n_states,
-            self.lagtime,
-            n_microstates=self.n_microstates,
-            n_restarts=self.n_restarts,
-            scale="none",  # the kinetic map is the scale
-            random_state=self.random_state,
-        )
-        inner._checked_settings()
+        check_integer("n_components", self.n_components, 1)  # without a number it would be plain PCCA+
+        cells = self._checked_cells()
         given = training_set(data)
-        coordinates = self._map(given, check_tica_lagtime(self.tica_lagtime, int(self.lagtime)), n_components)
+        coordinates = self._map(given)
+        assert coordinates is not None, "there is a number of components"
         if isinstance(given, LaggedPair):
             mapped: Any = (coordinates(given.first), coordinates(given.second))
         else:
             mapped = [coordinates(x) for x in given.arrays()]
-        model, notes = quietly_fitted(inner, mapped)
+        model, notes = quietly_fitted(cells, mapped)
         assert model._visits is not None, "a fit counts them"
         self._keep(MappedModel(coordinates, model), notes, given, model._visits)
         return self

@@ -40,6 +40,8 @@ from m3c_md.validation.shown_study import ShownStudy
 from m3c_md.validation.splits import Split, check_disjoint, check_repeated, groups, hold_out, long_trajectories
 from m3c_md.validation.tables import (
     agreement_of_methods,
+    in_lines,
+    notes,
     table_of_methods,
     table_of_settings,
     table_of_splits,
@@ -152,19 +154,17 @@ class Comparison(ShownStudy):
 
     def lines(self) -> list[str]:
         """Title, verdict and table in lines of at most 100 characters."""
-        n_parts = int(self.splits["held out"].nunique())
-        return terminal_lines(self._title, self.verdict, self.table, n_parts)
+        return terminal_lines(self._title, self.verdict, self.table, self.splits["held out"].nunique())
 
     def __repr__(self) -> str:
-        notes = [f"{name}: {text}" for name, text in self.table["warnings"].items() if text]
-        return "\n".join([*self.lines(), *([""] if notes or self.messages else []), *notes, *self.messages])
+        said = [line for text in notes(self.table, self.messages) for line in in_lines(text, "  ")]
+        return "\n".join([*self.lines(), *([""] if said else []), *said])
 
     def _repr_html_(self) -> str:
         from m3c_md.report.study_report import table_of_comparison
 
-        notes = [f"{name}: {text}" for name, text in self.table["warnings"].items() if text]
-        words, said = paragraphs([self._title, self.verdict]), paragraphs([*notes, *self.messages])
-        return f"{words}{table_of_comparison(self)}{said}"
+        said = paragraphs(notes(self.table, self.messages))
+        return f"{paragraphs([self._title, self.verdict])}{table_of_comparison(self)}{said}"
 
     def _page(self) -> Any:
         from m3c_md.report.study_report import comparison_page
@@ -275,13 +275,13 @@ def compare(
     jobs = check_jobs(n_jobs)
     progress = check_progress(progress)
 
-    data, judges, notes = _data_and_judges(trajs, test, n_states, lagtime)
+    data, judges, said = _data_and_judges(trajs, test, n_states, lagtime)
     splits = _splits(data, judges, lagtime, allow_overlap=allow_overlap)
     estimators, left_out = build_methods(methods, n_states, lagtime, choices, _shape(splits))
     lags, too_long = (None, []) if lags is None else usable_lagtimes(max(judges.lengths), lags)
-    for message, category in notes + too_long:
+    for message, category in said + too_long:
         warnings.warn(message, category, stacklevel=2)
-    messages = [*(message for message, _ in notes), *left_out, *(message for message, _ in too_long)]
+    messages = [*(message for message, _ in said), *left_out, *(message for message, _ in too_long)]
 
     # The models themselves can be judged on test data of their own only; held-out splits take other fits.
     runs = splits if test is not None else [Split(data, {}), *splits]

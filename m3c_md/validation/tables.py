@@ -171,7 +171,7 @@ def terminal_lines(title: str, verdict: str, table: pd.DataFrame, n_parts: int) 
         if with_settings:
             cells.insert(2, _number(row["Q in hindsight"]))
         rows.append(cells)
-    return [title, *wrap(verdict, WIDTH), "", *aligned_lines(rows), *_legend(table, n_parts, with_settings)]
+    return [title, *in_lines(verdict), "", *aligned_lines(rows), *_legend(table, n_parts, with_settings)]
 
 
 def aligned_lines(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -190,6 +190,11 @@ def aligned_lines(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
+def notes(table: pd.DataFrame, messages: Sequence[str]) -> list[str]:
+    """What there is to say of each method, and of all."""
+    return [*(f"{name}: {text}" for name, text in table["warnings"].items() if text), *messages]
+
+
 def _legend(table: pd.DataFrame, n_parts: int, with_settings: bool) -> list[str]:
     """What the columns are."""
     chosen = "; ".join(f"{name} {setting}" for name, setting in table["setting"].items() if setting)
@@ -202,7 +207,18 @@ def _legend(table: pd.DataFrame, n_parts: int, with_settings: bool) -> list[str]
         f"population; entered: how often the least entered state was; missed: states that {parts} never visit + visit "
         "and never leave."
     )
-    return ["", *(line for text in words for line in wrap(text, WIDTH))]
+    return ["", *(line for text in words for line in in_lines(text))]
+
+
+def in_lines(text: str, indent: str = "") -> list[str]:
+    """Text as a terminal shows it, words whole; ``indent`` stands before all lines but the first.
+
+    Examples
+    --------
+    >>> [len(line) for line in in_lines("word " * 30, "  ")]
+    [99, 51]
+    """
+    return wrap(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _aligned(cell: str, width: int, column: int) -> str:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from m3c_md.arrays import FloatArray
+from m3c_md.confidence import TAILS
 from m3c_md.validation.splits import HALVES
 
 if TYPE_CHECKING:
     import pandas as pd
-
-CONFIDENCE = 0.95
 
 
 class Difference(NamedTuple):
@@ -69,7 +68,7 @@ def paired_difference(leader: FloatArray, other: FloatArray) -> Difference:
     n = len(gaps)
     if n < 2:
         return Difference(float(gaps[0]) if n else np.nan, np.nan, n)
-    half = float(t.ppf(0.5 + CONFIDENCE / 2.0, n - 1) * gaps.std(ddof=1) / np.sqrt(n))
+    half = float(t.ppf(TAILS[1], n - 1) * gaps.std(ddof=1) / np.sqrt(n))
     return Difference(float(gaps.mean()), half, n)
 
 

@@ -517,6 +517,21 @@ class TestOddButFine:
     def test_microstates_that_are_all_alike(self) -> None:
         assert len(np.unique(lump_microstates(np.full((6, 6), 1 / 6), 3).assignments)) == 3
 
+    @pytest.mark.parametrize(
+        ("kind", "n_cells", "n_states"),
+        [("star", 7, 2), ("star", 25, 3), ("alike", 4, 2), ("alike", 9, 2), ("cycle", 3, 2), ("cycle", 9, 7)],
+    )
+    def test_chains_without_a_slow_process(self, kind: str, n_cells: int, n_states: int) -> None:
+        """Their kinetic coordinates are zero: all microstates lie at one point, and k-means has nothing to part."""
+        star = np.zeros((n_cells, n_cells))
+        star[0], star[:, 0] = 1.0, 1.0
+        chains = {"star": star, "alike": np.ones((n_cells, n_cells)), "cycle": np.roll(np.eye(n_cells), 1, axis=1)}
+        matrix = chains[kind] / chains[kind].sum(axis=1, keepdims=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NonReversibleWarning)
+            lumped = lump_microstates(matrix, n_states)
+        assert np.array_equal(np.unique(lumped.assignments), np.arange(n_states))
+
 
 class TestParts:
     def test_kinetic_coordinates_are_eigenvectors(self) -> None:

@@ -268,6 +268,9 @@ class TestSplits:
         assert row["Q"] == pytest.approx(own["Q"].mean())
         assert "once a state adds nothing to Q, because 1 of 3 held-out parts do not visit it" in row["warnings"]
         assert "  1+0" in str(found)
+        # What is said below the table is whole, in lines that fit a terminal as well.
+        assert f"k-medoids: {row['warnings']}" in " ".join(map(str.strip, str(found).splitlines()))
+        assert max(len(line) for line in str(found).splitlines()) <= 100
 
 
 class TestSameAnswer:
