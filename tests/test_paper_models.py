@@ -42,6 +42,14 @@ def test_model_1_every_time(model_1_sets):
 
 
 @pytest.mark.filterwarnings("ignore::m3c_md.exceptions.AmbiguousSolutionWarning")
+@pytest.mark.filterwarnings("ignore::m3c_md.exceptions.FewVisitsWarning")
+@pytest.mark.parametrize("seed", [0, 1])
+def test_model_1_with_a_state_of_which_one_trajectory_has_most(seed):
+    """Five of ten trajectories see it, seven eighths of it are in one: it is a state all the same."""
+    trajectories = simulate(MODEL_I, np.random.default_rng(5005))
+    assert share_right(M3C(3, random_state=seed).fit_fetch(trajectories), MODEL_I) > 0.95
+
+
 @pytest.mark.filterwarnings("ignore::m3c_md.exceptions.FewVisitsWarning")  # each state is entered six to eight times
 def test_model_2_right_decomposition_is_found_and_mostly_wins():
     right, among = 0, 0
