@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -121,6 +122,64 @@ class TestRuns:
         other = case.model.collective_variable((0, 1))
         with pytest.raises(ValueError, match=r"'variable': \('f_0 - f_2', 'f_0 - f_1'\)"):
             sample(TINY, FILLING, other, case.columns, 1, tmp_path)
+
+
+class TestStops:
+    """A stop at any moment: what is complete stays, and the next run ends as if nothing had happened."""
+
+    @pytest.mark.parametrize("moment", ["while a file is written", "before it has its name", "after it has its name"])
+    def test_around_every_file(self, moment: str, case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        use_stand_ins(monkeypatch)
+        replace, run_chunk = Path.replace, runs.run_chunk
+
+        def stopped(source: Path, target: Path) -> None:
+            if moment == "after it has its name":
+                replace(source, target)
+            elif moment == "while a file is written":
+                os.truncate(source, source.stat().st_size // 2)
+            raise KeyboardInterrupt
+
+        chunks: list[int] = []
+        monkeypatch.setattr(runs, "run_chunk", lambda *arguments: (chunks.append(1), run_chunk(*arguments))[1])
+        run(case, tmp_path / "whole", 1, fill_frames=2)
+        whole, n_chunks, n_stops = contents(tmp_path / "whole"), len(chunks), 0
+        while True:
+            folder = tmp_path / f"stop {n_stops}"
+            chunks.clear()
+            with monkeypatch.context() as patch:
+                patch.setattr(Path, "replace", stand_in.at_call(n_stops, replace, stopped))
+                try:
+                    run(case, folder, 1, fill_frames=2)
+                    break
+                except KeyboardInterrupt:
+                    n_stops += 1
+            run(case, folder, 1, fill_frames=2)
+            assert contents(folder) == whole
+            assert len(chunks) <= n_chunks + 1  # one at most was lost
+        # Bias and settings; a checkpoint for each of three chunks that fill (2, 3 and 3 frames) and three that collect,
+        # frames and biases of the latter; in the end biases, filling, coordinates and angles of the trajectory.
+        assert (n_chunks, n_stops) == (3 + 3, 2 + 3 + 3 * 3 + 4)
+
+    @pytest.mark.parametrize("what_is_gone", ["nothing", "checkpoint.npz", "00001.xtc", "bias_00001.npy"])
+    def test_while_chunks_are_removed(
+        self, what_is_gone: str, case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def interrupted(folder: Path, **_options: Any) -> None:
+            (folder / what_is_gone).unlink(missing_ok=True)
+            raise KeyboardInterrupt
+
+        use_stand_ins(monkeypatch)
+        run(case, tmp_path / "whole", 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(runs.shutil, "rmtree", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                run(case, tmp_path / "stopped", 1)
+        assert (tmp_path / "stopped" / "parts_00").exists()
+        with monkeypatch.context() as patch:
+            patch.setattr(runs, "run_chunk", stand_in.stop)
+            run(case, tmp_path / "stopped", 1)
+        assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
+        assert not (tmp_path / "stopped" / "parts_00").exists()
 
 
 def test_runs_without_a_bias_are_not_gone_on_with(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
