@@ -416,7 +416,7 @@ class TestCommand:
         assert "m3c-md sample needs OpenMM, which is not installed" in capsys.readouterr().err
 
 
-def test_a_real_ctrl_c_loses_nothing_that_was_finished(case: Case, tmp_path: Path) -> None:
+def test_real_signals_at_several_moments_lose_nothing(case: Case, tmp_path: Path) -> None:
     pytest.importorskip("openmm")
     case.model.save(tmp_path / "model.m3c")
     options = ["--states", "2", "--n-trajectories", "1", "--n-frames", "2", "--fill-frames", "1", "--seed", "5"]
@@ -425,14 +425,19 @@ def test_a_real_ctrl_c_loses_nothing_that_was_finished(case: Case, tmp_path: Pat
         words = ["sample", str(tmp_path / "model.m3c"), *options, "--out", str(tmp_path / out)]
         return [sys.executable, "-c", PATIENT, *words]
 
-    stopped = subprocess.Popen(command("stopped"), stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 120
-    while not (tmp_path / "stopped" / "parts_00" / "00000.xtc").exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    stopped.send_signal(signal.SIGINT)
-    error = stopped.communicate(timeout=120)[1]
-    assert stopped.returncode == 130, error
-    assert "is complete up to the last chunk; the same command goes on" in error
+    # Set up, while the bias is filled, while frames are collected: stopped when the file appears.
+    moments = [("topology.pdb", signal.SIGINT), ("parts_00/checkpoint.npz", signal.SIGKILL)]
+    for awaited, wanted in [*moments, ("parts_00/00000.xtc", signal.SIGINT)]:
+        running = subprocess.Popen(command("stopped"), stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 120
+        while not (tmp_path / "stopped" / awaited).exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        running.send_signal(wanted)
+        error = running.communicate(timeout=120)[1]
+        assert not (tmp_path / "stopped" / "traj_00_dihedrals.npy").exists(), "too late to lose anything"
+        if wanted == signal.SIGINT:
+            assert running.returncode == 130, error
+            assert "is complete up to the last chunk; the same command goes on" in error
     for out in ("stopped", "whole"):
         subprocess.run(command(out), check=True, capture_output=True)
     assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
