@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -54,8 +55,8 @@ def use_stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
     ) -> tuple[Any, ...]:
         frames, end = walk(None, plan.settings, point, n, seed)
         point = end if collect else point  # few frames: a long walk would tear the molecule apart
-        values = (np.zeros(1) if values is None else values) + (0 if collect else n)
-        felt = np.column_stack([frames[:, 0, 0], values + np.arange(n)]).astype(np.float64)
+        values = values + (0 if collect else n)
+        felt = np.column_stack([frames[:, 0, 0], values[0] + np.arange(n)]).astype(np.float64)
         return frames, point, felt, values
 
     monkeypatch.setattr(runs, "run_chunk", run_chunk)
@@ -156,9 +157,9 @@ class TestStops:
             run(case, folder, 1, fill_frames=2)
             assert contents(folder) == whole
             assert len(chunks) <= n_chunks + 1  # one at most was lost
-        # Bias and settings; a checkpoint for each of three chunks that fill (2, 3 and 3 frames) and three that collect,
-        # frames and biases of the latter; in the end biases, filling, coordinates and angles of the trajectory.
-        assert (n_chunks, n_stops) == (3 + 3, 2 + 3 + 3 * 3 + 4)
+        # Bias and settings; a checkpoint at the start and for each of three chunks that fill (2, 3 and 3 frames) and of
+        # three that collect, frames and biases of the latter; in the end biases, filling, coordinates and angles.
+        assert (n_chunks, n_stops) == (3 + 3, 2 + 1 + 3 + 3 * 3 + 4)
 
     @pytest.mark.parametrize("what_is_gone", ["nothing", "checkpoint.npz", "00001.xtc", "bias_00001.npy"])
     def test_while_chunks_are_removed(
@@ -416,6 +417,34 @@ class TestCommand:
         assert "m3c-md sample needs OpenMM, which is not installed" in capsys.readouterr().err
 
 
+def test_ctrl_c_inside_of_a_python_force_is_no_error_of_openmm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variable of many dihedrals is computed by Python inside of a time step, where most signals arrive."""
+    openmm = pytest.importorskip("openmm", minversion="8.3")
+    case = fitted("ala10", "learned", 3)
+    usual = DEFAULTS["deca-alanine"]
+    settings = dataclasses.replace(usual, n_frames=9, steps_per_frame=100, chunk_frames=9, equilibration_frames=1)
+    variable = case.model.collective_variable(0)
+    assert isinstance(case.model.to_openmm(states=0), openmm.PythonForce)
+    run_chunk, times = runs.run_chunk, iter((0.05, 0.2, 0.4))
+
+    def soon_interrupted(*arguments: Any) -> Any:
+        timer = threading.Timer(next(times), lambda: os.kill(os.getpid(), signal.SIGINT))
+        timer.start()
+        try:
+            return run_chunk(*arguments)
+        finally:
+            timer.join()
+
+    monkeypatch.setattr(runs, "run_chunk", soon_interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
+    try:
+        for _ in range(3):
+            with pytest.raises(KeyboardInterrupt):
+                sample(settings, Filling(fill_frames=9), variable, case.columns, 1, tmp_path)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_real_signals_at_several_moments_lose_nothing(case: Case, tmp_path: Path) -> None:
     pytest.importorskip("openmm")
     case.model.save(tmp_path / "model.m3c")
@@ -445,7 +474,8 @@ def test_real_signals_at_several_moments_lose_nothing(case: Case, tmp_path: Path
 
 # Chunks of one short frame, so that there is something to lose.
 PATIENT = """
-import dataclasses, sys
+import dataclasses, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
 from m3c_md.cli import main, sample
 from m3c_md.data import dynamics
 short = dataclasses.replace(dynamics.DEFAULTS["alanine-dipeptide"], steps_per_frame=100, equilibration_frames=1)
