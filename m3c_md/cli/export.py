@@ -19,7 +19,8 @@ EXAMPLES = """examples:
 
 The variable is the score of the first state less the mean of the others that are named, or of all others where it is
 alone (--kind difference), or its share among them (membership).
-plumed: FILE is a complete input, with reference values if TOP has coordinates (plumed driver --plumed FILE --mf_pdb TOP).
+plumed: FILE is a complete input; check its reference values, if TOP has coordinates, by
+  plumed driver --plumed FILE --mf_pdb TOP
 openmm: FILE is what openmm.XmlSerializer.deserialize reads, a force for openmm.app.BiasVariable or CustomCVForce.
 MODEL must be of m3c-md fit on trajectory files, or of M3C(...).fit(..., featurizer=...) in Python."""
 
