@@ -4,9 +4,10 @@
     python benchmarks/export.py --cost      # overhead per time step, needs OpenMM
 
 Values and forces are compared on 200 frames of the shipped trajectories: values with the scores of the model on columns
-in double precision, forces with central differences. OpenMM and PyTorch take part where they are installed. A step with
-the variable inside of a CustomCVForce, as in metadynamics, is compared with the bare step, in CPU time, in turns. Rows
-go to benchmarks/results/export.jsonl; accuracies that are there are not computed again (remove the file for that).
+in double precision, forces with central differences. OpenMM, PyTorch and PLUMED take part where they are installed
+(PLUMED as tests/export/real_plumed.py says; an interpreter of its actions always does). A step with the variable inside
+of a CustomCVForce, as in metadynamics, is compared with the bare step, in CPU time, in turns. Rows go to
+benchmarks/results/export.jsonl; accuracies that are there are not computed again (remove the file for that).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import argparse
 import json
 import sys
+import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -36,6 +38,7 @@ from m3c_md.export.columns import columns_of_frames
 from m3c_md.export.openmm_force import RuleFunction
 from m3c_md.optimize.metric import gradient_metric
 from tests.export.plumed_interpreter import run
+from tests.export.real_plumed import OF_VECTORS, drive, version
 
 MOLECULES = {"alanine dipeptide": alanine_dipeptide, "deca-alanine": deca_alanine}
 METRICS = ("standard", "kinetic", "learned")
@@ -121,6 +124,12 @@ def errors_of(model: Any, trajectory: md.Trajectory) -> dict[str, Any]:
     forces = np.zeros(trajectory.xyz.shape)
     forces[:, function.particles] = [function.energy_and_forces(x)[1] for x in points]
     errors["force error"] = slope_error(function, points, forces[:, function.particles])
+    known = version()
+    for syntax in () if known is None else ("vectors", "classic")[known < OF_VECTORS :]:
+        with tempfile.TemporaryDirectory() as folder:
+            driven = drive(model.to_plumed(states=states, syntax=syntax), trajectory.xyz, Path(folder))
+        errors[f"value error, PLUMED itself, {syntax}"] = float(np.abs(driven.printed - exact).max())
+        errors[f"force error, PLUMED itself, {syntax}"] = float(np.abs(driven.forces - forces).max())
     for name, evaluate in (("OpenMM", by_openmm), ("PyTorch", by_torch)):
         try:
             values, found = evaluate(model, states, trajectory)

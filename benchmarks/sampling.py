@@ -11,9 +11,9 @@ benchmarks/results/sampling.jsonl; FOLDER keeps the surface and the angles.
 With --entries the reference is made if it is not there yet. For each of four rules, found in all or some of the shipped
 trajectories, eight biased trajectories are run as in notebook 7 (0.4 ns or more fill the bias, 1 ns is collected), then
 trajectories of 5 ns without bias, as many as --free says. Entries into the core of α_L are counted as `m3c-md sample`
-counts them, and populations are compared with the reference. What is finished is kept in FOLDER: after a stop (or with
-a smaller --free) the same command goes on, and counts whatever is finished. With --free 0 in a new FOLDER the count
-without bias is that of the last rows.
+counts them, and populations are compared with the reference. Another --biased-seed makes rows of its own. What is
+finished is kept in FOLDER: after a stop (or with a smaller --free) the same command goes on, and counts whatever is
+finished. With --free 0 in a new FOLDER the count without bias is that of the last rows.
 """
 
 from __future__ import annotations
@@ -156,10 +156,10 @@ def rate_ends(counts: Any, ns: Any) -> dict[str, Any]:
     return {key: np.round(value, 4).tolist() for key, value in found.items()} | {"each": counts.tolist()}
 
 
-def run_biased(folder: Path, model: Any) -> dict[str, Any]:
+def run_biased(folder: Path, model: Any, seed: int) -> dict[str, Any]:
     """Run trajectories with a bias along a rule; entries, filling, populations."""
     usual = dataclasses.replace(DEFAULTS["alanine-dipeptide"], temperature=TEMPERATURE)
-    short = dataclasses.replace(usual, n_frames=500, chunk_frames=100, equilibration_frames=20, seed=9000)
+    short = dataclasses.replace(usual, n_frames=500, chunk_frames=100, equilibration_frames=20, seed=seed)
     columns = model.dihedral_columns
     sample(short, Filling(fill_frames=200), model.collective_variable(RARE), columns, 8, folder, progress=tqdm)
     states = model.transform(list(read_run(folder).features))
@@ -184,40 +184,40 @@ def compared(with_bias: dict[str, Any], without: dict[str, Any], reference: dict
     }
 
 
-def count_entries(folder: Path, data: Any, featurizer: Any, reference: Any, n_free: int) -> None:
-    """Run all rules with bias, then without; keep a row for each rule."""
+def count_entries(folder: Path, data: Any, featurizer: Any, reference: Any, n_free: int, seed: int) -> None:
+    """Run all rules with bias, then without; keep a row for each rule and seed."""
     rules, biased = {}, {}
     for name, (chosen, random_state) in RULES.items():
         frames = [data.features[number] for number in chosen]
         rules[name] = M3C(3, random_state=random_state).fit_fetch(frames, featurizer=featurizer)
-        biased[name] = run_biased(folder / name, rules[name])
+        biased[name] = run_biased(folder / f"{name}-{seed}", rules[name], seed)
         print(name, biased[name], judged(reference, rules[name]), flush=True)
     if n_free:
         usual = dataclasses.replace(DEFAULTS["alanine-dipeptide"], temperature=TEMPERATURE, n_frames=2500, seed=7000)
         simulate(usual, n_free, folder / "free", progress=tqdm)
     for name, model in rules.items():
-        free = rate_ends(*entries(folder / "free", model, RARE)) if (folder / "free").exists() else earlier_free()
-        row = {"kind": "entries", "rule": name, "temperature": TEMPERATURE, "state": RARE}
+        free = rate_ends(*entries(folder / "free", model, RARE)) if (folder / "free").exists() else earlier_free(name)
+        row = {"kind": "entries", "rule": name, "seed": seed, "temperature": TEMPERATURE, "state": RARE}
         keep(row | compared(biased[name], free, judged(reference, model)))
 
 
-def earlier_free() -> dict[str, Any]:
-    """What was counted without bias when the last row was made, along the rule of that row."""
+def earlier_free(rule: str) -> dict[str, Any]:
+    """What was counted without bias along a rule when its last row was made."""
     rows = [json.loads(line) for line in RESULTS.read_text().splitlines()]
-    return next(row["free"] for row in rows if row["kind"] == "entries")
+    return [row["free"] for row in rows if row.get("rule") == rule][-1]
 
 
 def keep(row: dict[str, Any]) -> None:
-    """Put a row in the place of the last one of its rule; the reference comes first, where notebook 7 looks for it."""
+    """Put a row in the place of its earlier one; the reference comes first, where notebook 7 looks for it."""
     rows = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
-    same = [(old["kind"], old.get("rule")) == (row["kind"], row.get("rule")) for old in rows]
+    same = [all(old.get(key) == row.get(key) for key in ("kind", "rule", "seed")) for old in rows]
     rows = [old for old, is_same in zip(rows, same, strict=True) if not is_same] + [row]
     rows.sort(key=lambda each: str(each["kind"]), reverse=True)
     RESULTS.write_text("".join(json.dumps(each) + "\n" for each in rows))
     print(json.dumps(row))
 
 
-def main(folder: Path, ns: float, seed: int, n_free: int | None) -> None:
+def main(folder: Path, ns: float, seed: int, n_free: int | None, biased_seed: int) -> None:
     data, featurizer = alanine_dipeptide(), DihedralFeaturizer()
     featurizer.load(data.trajectory_files[0], data.topology_file, stride=1000)
     quartets = featurizer.dihedral_columns().quartets
@@ -228,7 +228,7 @@ def main(folder: Path, ns: float, seed: int, n_free: int | None) -> None:
         np.save(folder / "angles.npy", biased_angles(np.load(folder / "surface.npy"), quartets, ns, seed + 10))
     found = np.load(folder / "angles.npy")
     if n_free is not None:
-        count_entries(folder, data, featurizer, found, n_free)
+        count_entries(folder, data, featurizer, found, n_free, biased_seed)
         return
     model = M3C(3, random_state=0).fit_fetch(data.features, featurizer=featurizer)
     row = {"kind": "reference", "temperature": TEMPERATURE, "ns": len(found) * PER_RECORD * TIME_STEP_PS / 1000}
@@ -244,5 +244,7 @@ if __name__ == "__main__":
     parser.add_argument(
         "--free", type=int, default=14, metavar="N", help="trajectories of 5 ns without bias; 0: as they are"
     )
+    parser.add_argument("--biased-seed", type=int, default=9000, help="base seed of runs along rules (default: 9000)")
     options = parser.parse_args()
-    main(options.folder, options.ns, options.seed, options.free if options.entries else None)
+    n_free = options.free if options.entries else None
+    main(options.folder, options.ns, options.seed, n_free, options.biased_seed)

@@ -97,7 +97,7 @@ class FailedStartWarning(M3CWarning):
 
 
 class WeightsWarning(M3CWarning):
-    """Transition pairs could not be weighted towards the relaxed distribution and count alike."""
+    """Frames or transition pairs could not be weighted as asked for: they count alike, or nearly so."""
 
 
 class UnvisitedStateWarning(M3CWarning):

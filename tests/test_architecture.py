@@ -37,7 +37,7 @@ LEFT_OF: dict[str, set[str]] = {
     "features": {"exceptions", "disk", "inputs", "workers", "markup"},
     "optimize": {"exceptions"},
     "export": {"exceptions", "inputs", "optimize"},
-    "data": {"exceptions", "disk", "inputs", "features", "export"},
+    "data": {"exceptions", "disk", "inputs", "workers", "features", "export"},
     "markov": {"exceptions", "confidence", "inputs", "markup", "wording"},
     "plots": {"exceptions", "confidence", "inputs", "matching", "markov", "relevance", "wording"},
     "report": {"exceptions", "disk", "inputs", "markov", "markup", "plots", "relevance", "wording"},

@@ -17,8 +17,10 @@ EXAMPLES = """examples:
   m3c-md export states/model.m3c --top protein.pdb --to plumed --states 0 2 --out plumed.dat
   m3c-md export states/model.m3c --top protein.pdb --to openmm --states 0 2 --kind membership --out variable.xml
 
-The variable is the score of the first state less that of the second (--kind difference), or its share (membership).
-plumed: FILE is a complete input, with reference values if TOP has coordinates (plumed driver --mf_pdb TOP).
+The variable is the score of the first state less the mean of the others that are named, or of all others where it is
+alone (--kind difference), or its share among them (membership).
+plumed: FILE is a complete input; check its reference values, if TOP has coordinates, by
+  plumed driver --plumed FILE --mf_pdb TOP
 openmm: FILE is what openmm.XmlSerializer.deserialize reads, a force for openmm.app.BiasVariable or CustomCVForce.
 MODEL must be of m3c-md fit on trajectory files, or of M3C(...).fit(..., featurizer=...) in Python."""
 
@@ -38,7 +40,7 @@ def add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     parser.add_argument("--to", required=True, choices=("plumed", "openmm"), help="for which program")
     parser.add_argument(
-        "--states", type=whole_number(0), nargs="+", metavar="I", help="two states, numbered from 0 as in the report"
+        "--states", type=whole_number(0), nargs="+", metavar="I", help="a state, alone or before others; from 0 on"
     )
     parser.add_argument(
         "--kind", choices=("difference", "membership"), default="difference", help="default: difference"

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from m3c_md.arrays import FloatArray, IntArray
-from m3c_md.clustering.training_data import LaggedPair
-from m3c_md.exceptions import InputError
+from m3c_md.clustering.training_data import LaggedPair, Note
+from m3c_md.exceptions import InputError, WeightsWarning
 from m3c_md.frames.source import FrameBlock
-from m3c_md.frames.weights import weights_of_ratios
+from m3c_md.frames.weights import WEIGHT_BOUNDS, weights_of_ratios
 from m3c_md.inputs.dataset import Dataset
 from m3c_md.inputs.lengths import window_counts
 from m3c_md.inputs.trajectories import is_list_of_arrays
@@ -55,6 +55,31 @@ def frame_weights(data: Dataset | LaggedPair, weights: list[FloatArray], shortes
     counts = window_counts(lengths, shortest)
     largest = max(float(array.max()) for array, n in zip(weights, counts, strict=True) if n)
     return np.concatenate([array / largest for array, n in zip(weights, counts, strict=True) if n])
+
+
+def uneven_notes(by_frame: FloatArray | None) -> list[Note]:
+    """Say so if most of the weight is cut off by the bound on single weights, so that the fit does not see it.
+
+    Examples
+    --------
+    >>> uneven_notes(np.ones(1000)), uneven_notes(None)
+    ([], [])
+    >>> uneven_notes(np.where(np.arange(1000) < 3, 1.0, 1e-9))[0][0].split(";")[0]
+    'half of the weight is on 2 of 1000 frames'
+    """
+    if by_frame is None:
+        return []
+    total, most = by_frame.sum(), WEIGHT_BOUNDS[1]
+    cut = np.maximum(by_frame - most * by_frame.mean(), 0.0).sum()
+    if cut <= 0.5 * total:
+        return []
+    n_half = int(np.searchsorted(np.cumsum(np.sort(by_frame)[::-1]), 0.5 * total)) + 1
+    message = (
+        f"half of the weight is on {n_half} of {len(by_frame)} frames; none counts more than {most:g} times the mean, "
+        "so that the fit hardly heeds these weights: look whether the bias was divided by kT in its own unit (2.494 "
+        "kJ/mol or 0.596 kcal/mol at 300 K), or sample longer"
+    )
+    return [(message, WeightsWarning)]
 
 
 def with_weights(problem: SearchProblem, by_frame: FloatArray, first_frames: IntArray) -> SearchProblem:

@@ -15,7 +15,7 @@ from m3c_md.clustering.checkpoint import CheckpointFolder, check_checkpoint
 from m3c_md.clustering.compilation import titled
 from m3c_md.clustering.given_metric import check_metric, checked_metric
 from m3c_md.clustering.given_starts import as_starts, state_arrays, window_labels
-from m3c_md.clustering.given_weights import check_weights, frame_weights, with_weights
+from m3c_md.clustering.given_weights import check_weights, frame_weights, uneven_notes, with_weights
 from m3c_md.clustering.margin_model import MarginModel
 from m3c_md.clustering.search_notes import search_notes
 from m3c_md.clustering.state_estimator import StateEstimator
@@ -225,7 +225,7 @@ class MarginEstimator(StateEstimator):
             problem = self._problem(searched, settings, starts, metric, rng, by_frame)
             search = self._search(problem, bandwidths, starts, metric, rng, folder, bar)
             candidates, problem = search.run(), search.problem
-        notes += search_notes(problem, candidates, search.failures or [], self._lag())
+        notes += uneven_notes(by_frame) + search_notes(problem, candidates, search.failures or [], self._lag())
         model = self._model_of(problem, candidates)
         with ONE_BLAS_THREAD:
             visits = visits_of_windows(model, windows) if source is None else visits_of_source(model, source)

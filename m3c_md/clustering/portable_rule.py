@@ -45,9 +45,9 @@ class PortableRule:
 
     def collective_variable(self, states: Any = None, kind: Kind = "difference") -> CollectiveVariable:
         """Fold the rule into the function of columns that all exports write down, see `to_plumed`."""
-        named = states
-        if states is not None and not isinstance(states, str):
-            named = [state_number(self.state_names, x) if isinstance(x, str) else x for x in as_list("states", states)]
+        named = [states] if isinstance(states, str) else states
+        if named is not None:
+            named = [state_number(self.state_names, x) if isinstance(x, str) else x for x in as_list("states", named)]
         chosen = check_states(named, len(self.state_names), kind)
         found = [origins(len(self.rule.bias), self.edits)[state] for state in chosen]
         if None in found or len({origin.rule for origin in found if origin is not None}) > 1:

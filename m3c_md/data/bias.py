@@ -119,18 +119,18 @@ class Bias:
     Parameters
     ----------
     plan : Plan
-    values : (N_POINTS,) array, optional
-        Bias on the grid in kJ/mol; zero by default.
+    values : (N_POINTS,) array
+        Bias on the grid in kJ/mol.
     """
 
-    def __init__(self, plan: Plan, values: npt.NDArray[np.float64] | None = None) -> None:
+    def __init__(self, plan: Plan, values: npt.NDArray[np.float64]) -> None:
         import openmm
 
         from m3c_md.export.openmm_force import openmm_force
 
         self.plan = plan
         self.grid = np.linspace(*plan.variable.bounds, N_POINTS)
-        self.values = np.zeros(N_POINTS) if values is None else values
+        self.values = values
         self.force = openmm.CustomCVForce("bias(s)")
         self.force.addCollectiveVariable("s", openmm_force(plan.variable, plan.columns, "auto"))
         self.force.addTabulatedFunction("bias", self._table())

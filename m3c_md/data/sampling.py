@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from m3c_md.data.bias import LONGEST, ROUND_TRIPS, Bias, Filling, Plan, crossings, make_plan
+from m3c_md.data.bias import LONGEST, N_POINTS, ROUND_TRIPS, Bias, Filling, Plan, crossings, make_plan
 from m3c_md.data.dynamics import PhaseSpacePoint, Settings, chunk_seed, current_point, make_context, start_point
 from m3c_md.data.free_energies import GAS_CONSTANT
 from m3c_md.data.simulate import (
@@ -44,6 +44,7 @@ from m3c_md.data.simulate import (
     writing_file,
 )
 from m3c_md.export.torsions import sines_and_cosines, torsions
+from m3c_md.workers import interrupts_later
 
 if TYPE_CHECKING:
     import openmm
@@ -209,7 +210,8 @@ def _advance(folder: Path, plan: Plan, trajectory: int, stage: _Stage, n_frames:
         _, point, values = _read_checkpoint(checkpoint)
     else:
         start = starts[settings.starts[trajectory % len(settings.starts)]]
-        point, values = start_point(system, settings, start, trajectory), None
+        point, values = start_point(system, settings, start, trajectory), np.zeros(N_POINTS)
+        _write_checkpoint(checkpoint, stage, point, values)
     collecting = _left_to_fill(plan, stage) == 0
     seed = chunk_seed(settings, trajectory, stage.chunks + 1)
     frames, point, felt, values = run_chunk(system, plan, values, point, n_frames, seed, collecting)
@@ -224,15 +226,14 @@ def _advance(folder: Path, plan: Plan, trajectory: int, stage: _Stage, n_frames:
         angles = torsions(frames.astype(np.float64), plan.columns.quartets)[0]
         crossed, side = crossings(plan.rule.values(sines_and_cosines(angles)), stage.side)
         stage = stage._replace(filled=stage.filled + n_frames, crossed=stage.crossed + crossed, side=side)
-    with writing_file(checkpoint) as temporary:
-        np.savez(temporary, stage=np.array(stage), values=values, **point._asdict())
+    _write_checkpoint(checkpoint, stage, point, values)
     return stage
 
 
 def run_chunk(
     system: openmm.System,
     plan: Plan,
-    values: npt.NDArray[np.float64] | None,
+    values: npt.NDArray[np.float64],
     point: PhaseSpacePoint,
     n_frames: int,
     seed: int,
@@ -252,16 +253,17 @@ def run_chunk(
     frames = np.empty((n_frames, *point.positions.shape), dtype=np.float32)
     felt = np.empty((n_frames, 2))
     for frame in range(n_frames):
-        left = plan.settings.steps_per_frame
-        while left and not collecting:
-            taken = min(per_hill, left)
-            context.getIntegrator().step(taken)
-            bias.drop_hill(context)
-            left -= taken
-        context.getIntegrator().step(left)
-        point = current_point(context)
-        frames[frame] = point.positions - point.positions.mean(axis=0)
-        felt[frame] = bias.at_frame(context)
+        with interrupts_later():
+            left = plan.settings.steps_per_frame
+            while left and not collecting:
+                taken = min(per_hill, left)
+                context.getIntegrator().step(taken)
+                bias.drop_hill(context)
+                left -= taken
+            context.getIntegrator().step(left)
+            point = current_point(context)
+            frames[frame] = point.positions - point.positions.mean(axis=0)
+            felt[frame] = bias.at_frame(context)
     return frames, point, felt, bias.values
 
 
@@ -286,6 +288,11 @@ def _filling_path(folder: Path, trajectory: int) -> Path:
 
 def _read_filling(folder: Path, trajectory: int) -> Filled:
     return Filled(**json.loads(_filling_path(folder, trajectory).read_text(encoding="utf-8")))
+
+
+def _write_checkpoint(path: Path, stage: _Stage, point: PhaseSpacePoint, values: npt.NDArray[np.float64]) -> None:
+    with writing_file(path) as temporary:
+        np.savez(temporary, stage=np.array(stage), values=values, **point._asdict())
 
 
 def _read_checkpoint(path: Path) -> tuple[_Stage, PhaseSpacePoint, npt.NDArray[np.float64]]:

@@ -80,11 +80,13 @@ def columns_of_frames(columns: DihedralColumns, trajectory: Any) -> FloatArray:
             "the trajectory numbers its atoms differently from the columns; give columns.in_topology(its topology)"
         )
     points = np.asarray(trajectory.xyz, dtype=np.float64)
+    if len(points) == 0:
+        raise InputError("the trajectory has no frames; give one that has, or none for a text without reference values")
     chains = points[:, columns.quartets]
     longest = np.sqrt((np.diff(chains, axis=2) ** 2).sum(axis=-1)).max(axis=2)
-    if len(points) == 0 or not longest.max() <= _LONGEST_BOND:
+    if not longest.max() <= _LONGEST_BOND:
         raise InputError(
-            f"the trajectory has {len(points)} frames, in which atoms that are bonded are up to "
-            f"{longest.max(initial=0.0):.3g} nm apart; give frames of whole molecules (mdtraj: make_molecules_whole)"
+            f"bonded atoms of the trajectory are up to {longest.max():.3g} nm apart; give frames of whole molecules "
+            "(mdtraj: make_molecules_whole)"
         )
     return sines_and_cosines(torsions(points, columns.quartets)[0])

@@ -106,7 +106,7 @@ def _reference_lines(variable: CollectiveVariable, name: str, reference: FloatAr
     values = variable.values(np.asarray(reference[chosen], dtype=np.float64))
     return [
         f"# Reference: plumed driver must print these values for frames of the trajectory ({len(reference)} frames,",
-        "# counted from 0) that m3c_md was given:",
+        "# counted from 0) that m3c_md was given, but for the last digits (it read coordinates in single precision):",
         f"#  frame {name:>18}",
         *(f"# {frame:6d} {value:18.8f}" for frame, value in zip(chosen, values, strict=True)),
     ]

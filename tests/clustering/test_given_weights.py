@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from m3c_md import M3C, MMC
 from m3c_md.clustering.given_weights import frame_weights
 from m3c_md.clustering.training_data import training_set
-from m3c_md.exceptions import InputError
+from m3c_md.exceptions import InputError, WeightsWarning
 from tests.conftest import hidden_markov_wells
 
 QUICK = {"random_state": 0, "n_features": 40, "bandwidth": 1.0, "starts": ("kmeans",)}
@@ -105,3 +106,18 @@ class TestRefusals:
     def test_values_are_looked_at_before_any_data(self) -> None:
         with pytest.raises(InputError, match=r"weights\[0\] holds -1 at frame 0"):
             M3C(2).fit(None, weights=np.array([-1.0]))
+
+
+def test_a_bias_in_another_unit_is_told() -> None:
+    """exp(V) where exp(V / kT) was meant: a few frames have all the weight, which the bounds on a weight take away."""
+    x, states = wells()
+    bias = 10.0 * (states == 1) + np.random.default_rng(0).uniform(0.0, 20.0, len(x))  # kJ/mol
+    right, wrong = (np.exp((bias - bias.max()) / thermal) for thermal in (2.494, 0.1))
+    with pytest.warns(
+        WeightsWarning, match=r"half of the weight is on \d of 3000 frames.*divided by kT in its own unit"
+    ):
+        model = M3C(3, **QUICK).fit_fetch(x, weights=wrong)  # type: ignore[arg-type]
+    assert any("half of the weight" in said for said in model.warnings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", WeightsWarning)
+        M3C(3, **QUICK).fit(x, weights=right)  # type: ignore[arg-type]

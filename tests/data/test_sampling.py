@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -53,8 +55,8 @@ def use_stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
     ) -> tuple[Any, ...]:
         frames, end = walk(None, plan.settings, point, n, seed)
         point = end if collect else point  # few frames: a long walk would tear the molecule apart
-        values = (np.zeros(1) if values is None else values) + (0 if collect else n)
-        felt = np.column_stack([frames[:, 0, 0], values + np.arange(n)]).astype(np.float64)
+        values = values + (0 if collect else n)
+        felt = np.column_stack([frames[:, 0, 0], values[0] + np.arange(n)]).astype(np.float64)
         return frames, point, felt, values
 
     monkeypatch.setattr(runs, "run_chunk", run_chunk)
@@ -121,6 +123,64 @@ class TestRuns:
         other = case.model.collective_variable((0, 1))
         with pytest.raises(ValueError, match=r"'variable': \('f_0 - f_2', 'f_0 - f_1'\)"):
             sample(TINY, FILLING, other, case.columns, 1, tmp_path)
+
+
+class TestStops:
+    """A stop at any moment: what is complete stays, and the next run ends as if nothing had happened."""
+
+    @pytest.mark.parametrize("moment", ["while a file is written", "before it has its name", "after it has its name"])
+    def test_around_every_file(self, moment: str, case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        use_stand_ins(monkeypatch)
+        replace, run_chunk = Path.replace, runs.run_chunk
+
+        def stopped(source: Path, target: Path) -> None:
+            if moment == "after it has its name":
+                replace(source, target)
+            elif moment == "while a file is written":
+                os.truncate(source, source.stat().st_size // 2)
+            raise KeyboardInterrupt
+
+        chunks: list[int] = []
+        monkeypatch.setattr(runs, "run_chunk", lambda *arguments: (chunks.append(1), run_chunk(*arguments))[1])
+        run(case, tmp_path / "whole", 1, fill_frames=2)
+        whole, n_chunks, n_stops = contents(tmp_path / "whole"), len(chunks), 0
+        while True:
+            folder = tmp_path / f"stop {n_stops}"
+            chunks.clear()
+            with monkeypatch.context() as patch:
+                patch.setattr(Path, "replace", stand_in.at_call(n_stops, replace, stopped))
+                try:
+                    run(case, folder, 1, fill_frames=2)
+                    break
+                except KeyboardInterrupt:
+                    n_stops += 1
+            run(case, folder, 1, fill_frames=2)
+            assert contents(folder) == whole
+            assert len(chunks) <= n_chunks + 1  # one at most was lost
+        # Bias and settings; a checkpoint at the start and for each of three chunks that fill (2, 3 and 3 frames) and of
+        # three that collect, frames and biases of the latter; in the end biases, filling, coordinates and angles.
+        assert (n_chunks, n_stops) == (3 + 3, 2 + 1 + 3 + 3 * 3 + 4)
+
+    @pytest.mark.parametrize("what_is_gone", ["nothing", "checkpoint.npz", "00001.xtc", "bias_00001.npy"])
+    def test_while_chunks_are_removed(
+        self, what_is_gone: str, case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def interrupted(folder: Path, **_options: Any) -> None:
+            (folder / what_is_gone).unlink(missing_ok=True)
+            raise KeyboardInterrupt
+
+        use_stand_ins(monkeypatch)
+        run(case, tmp_path / "whole", 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(runs.shutil, "rmtree", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                run(case, tmp_path / "stopped", 1)
+        assert (tmp_path / "stopped" / "parts_00").exists()
+        with monkeypatch.context() as patch:
+            patch.setattr(runs, "run_chunk", stand_in.stop)
+            run(case, tmp_path / "stopped", 1)
+        assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
+        assert not (tmp_path / "stopped" / "parts_00").exists()
 
 
 def test_runs_without_a_bias_are_not_gone_on_with(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -357,7 +417,35 @@ class TestCommand:
         assert "m3c-md sample needs OpenMM, which is not installed" in capsys.readouterr().err
 
 
-def test_a_real_ctrl_c_loses_nothing_that_was_finished(case: Case, tmp_path: Path) -> None:
+def test_ctrl_c_inside_of_a_python_force_is_no_error_of_openmm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variable of many dihedrals is computed by Python inside of a time step, where most signals arrive."""
+    openmm = pytest.importorskip("openmm", minversion="8.3")
+    case = fitted("ala10", "learned", 3)
+    usual = DEFAULTS["deca-alanine"]
+    settings = dataclasses.replace(usual, n_frames=9, steps_per_frame=100, chunk_frames=9, equilibration_frames=1)
+    variable = case.model.collective_variable(0)
+    assert isinstance(case.model.to_openmm(states=0), openmm.PythonForce)
+    run_chunk, times = runs.run_chunk, iter((0.05, 0.2, 0.4))
+
+    def soon_interrupted(*arguments: Any) -> Any:
+        timer = threading.Timer(next(times), lambda: os.kill(os.getpid(), signal.SIGINT))
+        timer.start()
+        try:
+            return run_chunk(*arguments)
+        finally:
+            timer.join()
+
+    monkeypatch.setattr(runs, "run_chunk", soon_interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
+    try:
+        for _ in range(3):
+            with pytest.raises(KeyboardInterrupt):
+                sample(settings, Filling(fill_frames=9), variable, case.columns, 1, tmp_path)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_real_signals_at_several_moments_lose_nothing(case: Case, tmp_path: Path) -> None:
     pytest.importorskip("openmm")
     case.model.save(tmp_path / "model.m3c")
     options = ["--states", "2", "--n-trajectories", "1", "--n-frames", "2", "--fill-frames", "1", "--seed", "5"]
@@ -366,14 +454,19 @@ def test_a_real_ctrl_c_loses_nothing_that_was_finished(case: Case, tmp_path: Pat
         words = ["sample", str(tmp_path / "model.m3c"), *options, "--out", str(tmp_path / out)]
         return [sys.executable, "-c", PATIENT, *words]
 
-    stopped = subprocess.Popen(command("stopped"), stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 120
-    while not (tmp_path / "stopped" / "parts_00" / "00000.xtc").exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    stopped.send_signal(signal.SIGINT)
-    error = stopped.communicate(timeout=120)[1]
-    assert stopped.returncode == 130, error
-    assert "is complete up to the last chunk; the same command goes on" in error
+    # Set up, while the bias is filled, while frames are collected: stopped when the file appears.
+    moments = [("topology.pdb", signal.SIGINT), ("parts_00/checkpoint.npz", signal.SIGKILL)]
+    for awaited, wanted in [*moments, ("parts_00/00000.xtc", signal.SIGINT)]:
+        running = subprocess.Popen(command("stopped"), stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 120
+        while not (tmp_path / "stopped" / awaited).exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        running.send_signal(wanted)
+        error = running.communicate(timeout=120)[1]
+        assert not (tmp_path / "stopped" / "traj_00_dihedrals.npy").exists(), "too late to lose anything"
+        if wanted == signal.SIGINT:
+            assert running.returncode == 130, error
+            assert "is complete up to the last chunk; the same command goes on" in error
     for out in ("stopped", "whole"):
         subprocess.run(command(out), check=True, capture_output=True)
     assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
@@ -381,7 +474,8 @@ def test_a_real_ctrl_c_loses_nothing_that_was_finished(case: Case, tmp_path: Pat
 
 # Chunks of one short frame, so that there is something to lose.
 PATIENT = """
-import dataclasses, sys
+import dataclasses, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
 from m3c_md.cli import main, sample
 from m3c_md.data import dynamics
 short = dataclasses.replace(dynamics.DEFAULTS["alanine-dipeptide"], steps_per_frame=100, equilibration_frames=1)

@@ -123,6 +123,14 @@ def test_a_single_angle_or_column_works_in_both(syntax: str) -> None:
     assert np.abs(printed - (scores[:, 0] - scores[:, 1])).max() < 1e-6  # type: ignore[operator]
 
 
+def test_states_go_by_their_names_too(ala2: Case) -> None:
+    named = ala2.model.rename({0: "extended", 2: "left-handed"})
+    assert named.to_plumed(states="left-handed").splitlines()[0].startswith("# m3c_2_0_1 = f_2 - (f_0 + f_1) / 2")
+    assert named.to_plumed(states=("extended", 2)) == named.to_plumed(states=(0, 2))
+    with pytest.raises(InputError, match="state='coil': there is no such state; they are called"):
+        named.to_plumed(states="coil")
+
+
 class TestRefusals:
     def test_a_model_without_atoms_says_what_to_give(self, ala2: Case) -> None:
         model = ala2.model.copy()
@@ -168,3 +176,7 @@ class TestRefusals:
             ala2.model.to_plumed(states=(0, 1), trajectory=ala10.trajectory)
         with pytest.raises(InputError, match="trajectory has 2 columns, but the model was fitted to 4"):
             ala2.model.to_plumed(["a", "b", "c", "d"], (0, 1), trajectory=np.zeros((3, 2)))
+
+    def test_a_trajectory_without_frames(self, ala2: Case) -> None:
+        with pytest.raises(InputError, match="the trajectory has no frames; give one that has"):
+            ala2.model.to_plumed(states=(0, 1), trajectory=ala2.trajectory[:0])

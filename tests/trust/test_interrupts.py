@@ -22,7 +22,7 @@ import pytest
 import m3c_md
 from m3c_md import M3C, compare, load_model
 from m3c_md.cli import main
-from m3c_md.workers import deaf_workers
+from m3c_md.workers import deaf_workers, interrupts_later
 from tests.conftest import hidden_markov_wells, quick
 from tests.features import random_trajectory, topology_of
 
@@ -326,3 +326,28 @@ class TestWorkers:
         thread.start()
         thread.join()
         assert seen == [set()]
+
+    @pytest.mark.usefixtures("hearing")
+    def test_they_can_wait_for_the_end_of_a_block(self) -> None:
+        reached = []
+
+        def interrupted() -> None:
+            with interrupts_later():
+                for _ in range(2):
+                    signal.raise_signal(signal.SIGINT)
+                reached.append("the end of the block")
+            reached.append("what comes later")
+
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
+        assert reached == ["the end of the block"]
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+    def test_whoever_ignores_them_still_does(self) -> None:
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            with interrupts_later():
+                assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+                signal.raise_signal(signal.SIGINT)
+        finally:
+            signal.signal(signal.SIGINT, before)
