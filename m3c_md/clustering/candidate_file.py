@@ -41,7 +41,6 @@ def contents_of(candidates: Sequence[Candidate], *, labels: bool = False) -> Con
         "expected": np.array([candidate.support.expected for candidate in candidates]),
         "lasting": np.array([candidate.support.lasting for candidate in candidates]),
         "lasting_without": _side_by_side([candidate.support.lasting_without for candidate in candidates]),
-        "part_losses": _side_by_side([candidate.part_losses for candidate in candidates]),
         # Not a number where it is that of the settings.
         "least_share": np.array([candidate.least_share for candidate in candidates], dtype=np.float64),
         "held": np.array([candidate.held for candidate in candidates]),
@@ -49,6 +48,7 @@ def contents_of(candidates: Sequence[Candidate], *, labels: bool = False) -> Con
     }
     if labels:
         arrays["labels"] = np.array([one.labels for one in optima])
+        arrays["part_losses"] = _side_by_side([candidate.part_losses for candidate in candidates])
     texts = {"start": [c.start for c in candidates], "fate": [str(c.fate) for c in candidates]}
     return Contents({**texts, "metric": [c.metric for c in candidates]}, arrays)
 
@@ -78,12 +78,12 @@ def candidates_of(contents: Contents, n_features: int | None = None) -> list[Can
     if trace_lengths.sum() != len(trace) or n_states < 2:
         raise ModelFileError(f"it has {n_states} states, and traces of together {len(trace)} entries")
     labels = np.empty((n, 0), dtype=np.intp)
+    losses: list[tuple[float, ...]] = [()] * n
     if "labels" in contents.arrays:
         labels = contents.indices("labels", n, None, below=n_states).astype(np.intp)
+        losses = _rows_of(contents, "part_losses", n)
     support, least_share, held = _details_of(contents, n)
     lost = contents.array("lost", n, kind="b")
-    # Files of 0.2.0 did not know them.
-    losses = _rows_of(contents, "part_losses", n) if "part_losses" in contents.arrays else [()] * n
     traces = np.split(trace, np.cumsum(trace_lengths)[:-1])
     return [
         Candidate(

@@ -63,7 +63,8 @@ def window_shares(costs: FloatArray, labels: IntArray, weights: FloatArray) -> F
     [0.2, 0.1, 0.1]
     """
     mass = np.bincount(labels, weights=weights)
-    return np.asarray(costs / mass[labels] / np.count_nonzero(mass))
+    # A class without weight has no costs either.
+    return np.asarray(costs / np.where(mass > 0.0, mass, 1.0)[labels] / np.count_nonzero(mass))
 
 
 def class_averaged(loss: FloatArray, mass: FloatArray) -> float:

@@ -294,7 +294,7 @@ class TestEstimators:
         # One well cannot be split by a rule this smooth: better no states than empty ones.
         cloud = np.random.default_rng(0).normal(size=(300, 2))
         message = r"state \d of 3, .*fewer states.*bandwidths.*balance"
-        refused(lambda: quick(3, bandwidth=100.0).fit(cloud), DegenerateSolutionError, message)
+        refused(lambda: quick(3, bandwidth=1000.0).fit(cloud), DegenerateSolutionError, message)
 
     def test_trajectories_that_nothing_connects(self) -> None:
         # As many microstates as frames: none is entered and left twice.
