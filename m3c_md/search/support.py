@@ -16,7 +16,8 @@ from m3c_md.search.problem import LATE, SearchProblem
 
 # Parts from which on two neighbours are left out together, too.
 ENOUGH_PARTS = 5
-# Share of a state that must be left for it to count.
+# Share of a state that must be left for it to count. It lies between a data set of Model I in which five of ten
+# trajectories see a state, four of them an eighth of it together, and Langerin, where one has 95 % of a false state.
 HARDLY_ANYTHING = 0.1
 # Lag times after which states that rest on little are compared with others. The two halves of a state that was cut in
 # two count nearly as much as states at one lag time; after a few they have forgotten which half they were, and states
