@@ -14,9 +14,8 @@ from enum import IntEnum
 import numpy as np
 
 from m3c_md.arrays import FloatArray, IntArray
-from m3c_md.frames.windows import BLOCK_SIZE, FeatureBlocks
+from m3c_md.frames.windows import FeatureBlocks
 from m3c_md.matching import agreement, same_states
-from m3c_md.optimize.quick_states import states_of_rule
 from m3c_md.search.fate import Fate, FateKind
 from m3c_md.search.label_modes import SEARCHED, LabelMode
 from m3c_md.search.local_search import LocalOptimum, SearchSettings
@@ -217,16 +216,6 @@ def judge(
         held=mode.held,
         part_losses=part_losses(losses, weights, labels),
     )
-
-
-def frame_populations(problem: SearchProblem, candidate: Candidate) -> FloatArray:
-    """Share of all frames that a candidate's rule gives to each state."""
-    feature_map, n_states = problem.feature_map(*candidate.kernel), problem.settings.n_states
-    counts = np.zeros(n_states)
-    for start in range(0, len(problem.data.frames), BLOCK_SIZE):
-        states = states_of_rule(feature_map, candidate.optimum.rule, problem.data.frames[start : start + BLOCK_SIZE])
-        counts += np.bincount(states, minlength=n_states)
-    return np.asarray(counts / counts.sum())
 
 
 def by_score(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -20,11 +20,11 @@ from m3c_md.search.failures import Failure, excused
 from m3c_md.search.label_modes import Effort, label_mode
 from m3c_md.search.local_search import LEAST_SQUARES_SMOOTHING, WARM_SMOOTHING, LocalOptimum, SearchSettings
 from m3c_md.search.polish import polish_on_all_data
+from m3c_md.search.populations import frame_populations
 from m3c_md.search.problem import Kernel, SearchProblem
 from m3c_md.search.scores import Selection, states_and_losses
 from m3c_md.search.selection import (
     Candidate,
-    frame_populations,
     judge,
 )
 from m3c_md.search.trials import Trial

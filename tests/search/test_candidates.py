@@ -24,8 +24,9 @@ from m3c_md.search import steps as steps_module
 from m3c_md.search import trials as trials_module
 from m3c_md.search.fate import FateKind
 from m3c_md.search.local_search import local_search
+from m3c_md.search.populations import frame_populations
 from m3c_md.search.problem import Kernel
-from m3c_md.search.selection import Standing, frame_populations, judge
+from m3c_md.search.selection import Standing, judge
 from m3c_md.search.starts import shared_starts
 from m3c_md.search.trials import N_SCOUTS
 from tests.search._data import problem_of, scored, search, slow_and_wide, switching
