@@ -21,7 +21,7 @@ from m3c_md.inputs.dataset import Dataset
 from m3c_md.inputs.lengths import check_longest
 from m3c_md.inputs.settings import check_integer
 from m3c_md.optimize.threads import ONE_BLAS_THREAD
-from m3c_md.partitions.k_means import k_means
+from m3c_md.partitions.k_means import k_means_cells
 from m3c_md.partitions.microstates import MAX_POINTS, MAX_ROUNDS
 from m3c_md.partitions.nearest import at_most_distinct
 from m3c_md.search.problem import column_scale
@@ -108,8 +108,8 @@ def cells_of(trajectories: list[FloatArray], n_cells: int, *, scaled: bool) -> l
         wanted = at_most_distinct(points, n_cells)
         # No choice of the user's depends on these cells, so they are always the same.
         rng = np.random.default_rng(0)
-        found = k_means(points, wanted, rng, n_restarts=1, max_points=MAX_POINTS, max_iterations=MAX_ROUNDS, fewer=True)
-    return np.split(found.labels, np.cumsum([len(x) for x in trajectories])[:-1])
+        _, cells = k_means_cells(points, wanted, rng, max_points=MAX_POINTS, max_iterations=MAX_ROUNDS)
+    return np.split(cells, np.cumsum([len(x) for x in trajectories])[:-1])
 
 
 class MappedModel(StateModel):

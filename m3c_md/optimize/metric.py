@@ -98,19 +98,38 @@ def lagged_moments(frames: FloatArray, first: np.ndarray, last: np.ndarray, scal
 
     Columns are divided by ``scale``, and by one number more: single precision knows no numbers like 1e90.
     """
-    center = frames.mean(axis=0)
-    scale = scale * (frames.std(axis=0) / scale).max()
+    center, spread = mean_and_spread(frames)
+    scale = scale * (spread / scale).max()
     n_columns = frames.shape[1]
-    instantaneous, lagged, mean = (np.zeros(s) for s in ((n_columns, n_columns), (n_columns, n_columns), n_columns))
+    of_sums, of_differences, mean = (np.zeros(s) for s in ((n_columns, n_columns), (n_columns, n_columns), n_columns))
     for start in range(0, len(first), CHUNK):
         x, y = (
             ((frames[numbers[start : start + CHUNK]] - center) / scale).astype(np.float32) for numbers in (first, last)
         )
-        mean += 0.5 * (x.sum(axis=0, dtype=np.float64) + y.sum(axis=0, dtype=np.float64))
-        instantaneous += 0.5 * (x.T @ x + y.T @ y)
-        lagged += x.T @ y
+        # Symmetric products of sums and of differences are half the work of those of first and last frames.
+        sums, differences = x + y, x - y
+        mean += 0.5 * sums.sum(axis=0, dtype=np.float64)
+        of_sums += sums.T @ sums
+        of_differences += differences.T @ differences
     n, outer = len(first), np.outer(mean, mean) / len(first) ** 2
-    return LaggedMoments(scale, instantaneous / n - outer, 0.5 * (lagged + lagged.T) / n - outer)
+    instantaneous, lagged = 0.25 * (of_sums + of_differences) / n, 0.25 * (of_sums - of_differences) / n
+    return LaggedMoments(scale, instantaneous - outer, lagged - outer)
+
+
+def mean_and_spread(frames: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Means and standard deviations of columns, a part at a time: several times as fast as all frames at once.
+
+    Examples
+    --------
+    >>> mean_and_spread(np.array([[1.0, 5.0], [3.0, 5.0]]))
+    (array([2., 5.]), array([1., 0.]))
+    """
+    mean = frames.mean(axis=0)
+    squares = np.zeros(frames.shape[1])
+    for start in range(0, len(frames), CHUNK):
+        centred = frames[start : start + CHUNK] - mean
+        squares += np.einsum("nd,nd->d", centred, centred)
+    return mean, np.sqrt(squares / len(frames))
 
 
 def kinetic_metric(name: str, moments: LaggedMoments, sharpness: float, most: int) -> Metric:

@@ -9,7 +9,7 @@ import numpy as np
 from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.frames.windows import WindowSet
 from m3c_md.optimize.metric import Metric
-from m3c_md.partitions.k_means import k_means
+from m3c_md.partitions.k_means import k_means_cells
 from m3c_md.partitions.nearest import at_most_distinct
 
 # Frames that k-means sees: more of them move the centres by less than their own scatter.
@@ -52,5 +52,5 @@ def find_microstates(data: WindowSet, metric: Metric, rng: np.random.Generator) 
     """Partition the frames by k-means into min(200, 2 sqrt(N)) cells (fewer if there are fewer distinct frames)."""
     points = metric(data.frames)
     wanted = at_most_distinct(points, min(200, int(2.0 * np.sqrt(data.n_windows))))
-    cells = k_means(points, wanted, rng, n_restarts=1, max_points=MAX_POINTS, max_iterations=MAX_ROUNDS, fewer=True)
-    return Microstates(cells.centers, cells.labels, cells.labels[data.windows])
+    centers, cells = k_means_cells(points, wanted, rng, max_points=MAX_POINTS, max_iterations=MAX_ROUNDS)
+    return Microstates(centers, cells, cells[data.windows])

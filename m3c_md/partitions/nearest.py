@@ -16,6 +16,8 @@ Floats = NDArray[np.floating]
 
 # Entries of one block of a points-by-centres table: 2 MB in float64, which stays in the cache.
 BLOCK_ENTRIES = 2**18
+# Coordinates beyond which sums of squares are too large for single precision.
+FARTHEST = 1e15
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,31 @@ def assign(points: ArrayLike, centers: ArrayLike) -> NDArray[np.intp]:
         if len(unsure):
             nearest[unsure] = cdist(x[unsure], C, "sqeuclidean").argmin(axis=1)
         labels[block] = nearest
+    return labels
+
+
+def nearly_nearest(points: Floats, centers: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Index of a centre of each point that is the nearest, but for rounding of single precision: half the time.
+
+    Examples
+    --------
+    >>> nearly_nearest(np.array([[0.0], [4.0], [9.0]]), np.array([[0.0], [10.0]]))
+    array([0, 0, 1])
+    """
+    loops = compiled()
+    if loops is None:
+        return assign(points, centers)
+    # Around the centres and in units of their extent, single precision serves points of any unit.
+    origin = centers.mean(axis=0)
+    shifted = centers - origin
+    unit = np.abs(shifted).max() or 1.0
+    columns = np.ascontiguousarray((shifted / unit).T, dtype=np.float32)
+    labels = np.empty(len(points), dtype=np.intp)
+    for block in row_blocks(len(points), points.shape[1]):
+        x = points[block] - origin
+        x /= unit
+        # A point so far from all centres that its square has no number there may have any of them.
+        loops.nearest_loop(np.clip(x, -FARTHEST, FARTHEST).astype(np.float32), columns, labels[block])
     return labels
 
 

@@ -16,6 +16,7 @@ from m3c_md.optimize.metric import (
     Metric,
     gradient_metric,
     kinetic_metric,
+    mean_and_spread,
     shared_metric,
     square_root,
     with_extent,
@@ -36,7 +37,7 @@ LEARNED = "learned"
 # Name of the metric of all that starts have learned.
 POOLED = "pooled"
 # Windows from which a metric is learned at most: gradients of a smooth rule need no more.
-LEARNED_WINDOWS = 20_000
+LEARNED_WINDOWS = 5_000
 
 
 def is_learned(name: str) -> bool:
@@ -169,7 +170,7 @@ def sensitivity_of(problem: SearchProblem, winner: Candidate) -> dict[str, Any]:
     """Directions along which the winner's scores change, the unit of each column, and how much each matters."""
     frames = problem.data.frames
     # A constant column may change the scores of a rule, but never did.
-    of_rule = sensitivity(problem, winner).matrix * frames.std(axis=0)[:, None]
+    of_rule = sensitivity(problem, winner).matrix * mean_and_spread(frames)[1][:, None]
     directions, sizes, _ = np.linalg.svd(of_rule, full_matrices=False)
     return {
         "sensitivity": directions * sizes,

@@ -20,13 +20,14 @@ from m3c_md.optimize.metric import (
     Metric,
     kinetic_metric,
     lagged_moments,
+    mean_and_spread,
     root_mean_square_distance,
     shared_metric,
     with_extent,
 )
 from m3c_md.partitions.k_medoids import k_medoids
 from m3c_md.partitions.microstates import Microstates, find_microstates
-from m3c_md.partitions.nearest import Clustering, assign, at_most_distinct
+from m3c_md.partitions.nearest import Clustering, at_most_distinct, nearly_nearest
 from m3c_md.partitions.reweighting import relaxed_ratios
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.rungs import STREAMED
@@ -254,7 +255,7 @@ def _ratios_of_block(
     """Sum of the ratios of the cells that the first frames of windows are in."""
     frames = block.frames[block.windows[0]]
     cells = zip(ratios, centers, spaces, strict=True)
-    total = sum(ratio[assign(space(frames), middle)] for ratio, middle, space in cells)
+    total = sum(ratio[nearly_nearest(space(frames), middle)] for ratio, middle, space in cells)
     return np.asarray(total, dtype=np.float32)
 
 
@@ -276,7 +277,7 @@ def column_scale(frames: FloatArray, scale: ColumnScale) -> FloatArray:
         )
     if scale == "none":
         return np.ones(frames.shape[1])
-    spread: FloatArray = frames.std(axis=0)
+    spread = mean_and_spread(frames)[1]
     # What varies less than this is constant but for rounding.
     return np.where(spread > 1e-12 * spread.max(), spread, 1.0)
 

@@ -128,16 +128,17 @@ def _few_cells(points: FloatArray, n_cells: int, rng: np.random.Generator, n_res
 
 def _covariances(blocks: FeatureBlocks) -> tuple[FloatArray, FloatArray]:
     """Weighted reversible covariance and time-lagged covariance of the features."""
-    mean, instantaneous, lagged = (np.zeros(()) for _ in range(3))
+    mean, of_sums, of_differences = (np.zeros(()) for _ in range(3))
     for block in blocks:
         root = np.sqrt(block.weights).astype(block.features.dtype)[:, None]
         x, y = block.features[block.windows[0]] * root, block.features[block.windows[-1]] * root
-        mean = mean + 0.5 * np.asarray(root.T @ (x + y), dtype=np.float64)[0]
-        instantaneous = instantaneous + 0.5 * np.asarray(x.T @ x + y.T @ y, dtype=np.float64)
-        cross = np.asarray(x.T @ y, dtype=np.float64)
-        lagged = lagged + 0.5 * (cross + cross.T)
+        # Symmetric products of sums and of differences are half the work of those of first and last frames.
+        sums, differences = x + y, x - y
+        mean = mean + 0.5 * np.asarray(root.T @ sums, dtype=np.float64)[0]
+        of_sums = of_sums + 0.25 * np.asarray(sums.T @ sums, dtype=np.float64)
+        of_differences = of_differences + 0.25 * np.asarray(differences.T @ differences, dtype=np.float64)
     outer = np.outer(mean, mean)
-    return np.asarray(instantaneous - outer), np.asarray(lagged - outer)
+    return np.asarray(of_sums + of_differences - outer), np.asarray(of_sums - of_differences - outer)
 
 
 def relaxation_labels(problem: SearchProblem, coarse: Clustering, kernel: Kernel, *, literal: bool) -> IntArray:

@@ -20,6 +20,7 @@ from m3c_md.optimize.metric import (
     gradient_metric,
     kinetic_metric,
     lagged_moments,
+    mean_and_spread,
     root_mean_square_distance,
     shared_metric,
     square_root,
@@ -133,6 +134,14 @@ class TestKinetic:
         for make in (lambda m: kinetic_metric("k", m, 1.0, 4), lambda m: shared_metric("s", m, 4)):
             one, other = make(moments_of(self.frames)), make(moments_of(self.frames * units + 100.0 * units))
             assert_allclose(other.full_matrix() * np.outer(units, units), one.full_matrix(), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("n_frames", [1, 2, 8192, 20_001])
+def test_means_and_spreads_are_those_of_all_frames_at_once(n_frames: int) -> None:
+    frames = 1e6 + np.random.default_rng(0).normal(size=(n_frames, 3)) * [1e-3, 1.0, 1e3]
+    mean, spread = mean_and_spread(frames)
+    assert_allclose(mean, frames.mean(axis=0), rtol=1e-14)
+    assert_allclose(spread, frames.std(axis=0), rtol=1e-9)
 
 
 def test_what_columns_share_comes_before_one_slow_column_alone() -> None:

@@ -13,9 +13,9 @@ from scipy.spatial.distance import cdist
 
 from m3c_md.exceptions import InputError
 from m3c_md.partitions import nearest
-from m3c_md.partitions.k_means import _lloyd, _means_seed, k_means
+from m3c_md.partitions.k_means import _lloyd, _means_seed, k_means, k_means_cells
 from m3c_md.partitions.k_medoids import _seed, k_medoids
-from m3c_md.partitions.nearest import assign, drawn_sample
+from m3c_md.partitions.nearest import assign, drawn_sample, nearly_nearest
 
 METHODS = [k_medoids, k_means]
 
@@ -303,7 +303,7 @@ class TestAssignWithoutNumba:
 @pytest.mark.parametrize("side", [-1.0, 1.0])
 def test_a_centre_that_lost_its_points_goes_where_it_is_missed_most(side):
     x = np.array([[0.0], [0.1], [0.2], [0.3], [side * 5.0]])
-    centers, squares, converged = _lloyd(x, np.array([[0.1], [100.0]]), 20)
+    centers, squares, converged = _lloyd(x, np.array([[0.1], [100.0]]), 20, assign)
     assert converged
     np.testing.assert_allclose(np.sort(centers.ravel()), np.sort([0.15, side * 5.0]))
     assert squares == pytest.approx(0.15**2 * 2 + 0.05**2 * 2)
@@ -315,3 +315,33 @@ def test_samples_have_no_point_twice():
     assert len(np.unique(sample)) == len(sample) == 40
     assert (np.diff(sample) > 0).all()
     np.testing.assert_array_equal(drawn_sample(x, 50, 3, np.random.default_rng(1)), np.arange(50))
+
+
+@pytest.mark.parametrize(("unit", "origin"), [(1.0, 0.0), (1e-60, 0.0), (1e60, 0.0), (1.0, 1e7)])
+@pytest.mark.parametrize("dim", [1, 4, 36])
+def test_nearly_the_nearest_centre_is_nearly_as_near(dim, unit, origin):
+    rng = np.random.default_rng(dim)
+    points, centers = mixture(5000, rng, dim), mixture(200, rng, dim)
+    nearly = nearly_nearest(unit * (points + origin), unit * (centers + origin))
+    distances = cdist(points, centers)
+    assert (distances[np.arange(5000), nearly] <= distances.min(axis=1) * (1.0 + 1e-4) + 1e-4).all()
+    assert np.mean(nearly == distances.argmin(axis=1)) > 0.999
+
+
+def test_points_far_from_all_centres_have_some_centre():
+    points = np.array([[0.0], [1e30], [-1e30]])
+    assert set(nearly_nearest(points, np.array([[0.0], [1.0]]))) <= {0, 1}
+
+
+def test_cells_without_points_are_left_out_and_all_others_numbered():
+    points = np.repeat([[0.0], [1.0], [5.0]], 30, axis=0)
+    centers, cells = k_means_cells(points, 3, np.random.default_rng(0), max_points=90, max_iterations=5)
+    np.testing.assert_array_equal(np.unique(cells), np.arange(len(centers)))
+    np.testing.assert_allclose(centers[cells], points)
+
+
+def test_cells_are_about_as_tight_as_those_of_exact_distances():
+    points = mixture(6000, np.random.default_rng(1))
+    centers, cells = k_means_cells(points, 100, np.random.default_rng(0), max_points=3000, max_iterations=10)
+    exact = k_means(points, 100, np.random.default_rng(0), n_restarts=1, max_points=3000, max_iterations=10)
+    assert np.linalg.norm(points - centers[cells], axis=1).sum() < 1.03 * exact.inertia
