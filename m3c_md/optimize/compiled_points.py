@@ -23,7 +23,7 @@ def frame_sum_loop(windows, weights, labels, totals):  # type: ignore[no-untyped
 def nearest_loop(points, centers, labels):  # type: ignore[no-untyped-def]
     """Fill in the nearest centre of every point, the first on ties; ``centers`` is (n_columns, n_centers)."""
     n_columns, n_centers = centers.shape
-    squares = np.empty(n_centers, dtype=points.dtype)
+    squares = np.empty(n_centers)
     for point in range(points.shape[0]):
         squares[:] = 0.0
         for column in range(n_columns):

@@ -116,27 +116,28 @@ def assign(points: ArrayLike, centers: ArrayLike) -> NDArray[np.intp]:
 
 
 def nearly_nearest(points: Floats, centers: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Index of a centre of each point that is the nearest, but for rounding of single precision: half the time.
+    """Index of a centre of each point that is the nearest, but for rounding of single precision: a third of the time.
 
     Examples
     --------
     >>> nearly_nearest(np.array([[0.0], [4.0], [9.0]]), np.array([[0.0], [10.0]]))
     array([0, 0, 1])
     """
-    loops = compiled()
-    if loops is None:
-        return assign(points, centers)
-    # Around the centres and in units of their extent, single precision serves points of any unit.
-    origin = centers.mean(axis=0)
+    # In the midst of the centres and in units of their extent, single precision serves points of any unit; the median
+    # stays there if a few centres are far away.
+    origin = np.median(centers, axis=0)
     shifted = centers - origin
     unit = np.abs(shifted).max() or 1.0
-    columns = np.ascontiguousarray((shifted / unit).T, dtype=np.float32)
+    near = (shifted / unit).astype(np.float32)
+    half_squares = 0.5 * np.einsum("kd,kd->k", near, near)
     labels = np.empty(len(points), dtype=np.intp)
-    for block in row_blocks(len(points), points.shape[1]):
+    for block in row_blocks(len(points), max(points.shape[1], len(centers))):
         x = points[block] - origin
         x /= unit
         # A point so far from all centres that its square has no number there may have any of them.
-        loops.nearest_loop(np.clip(x, -FARTHEST, FARTHEST).astype(np.float32), columns, labels[block])
+        closeness = np.clip(x, -FARTHEST, FARTHEST).astype(np.float32) @ near.T
+        closeness -= half_squares
+        labels[block] = closeness.argmax(axis=1)
     return labels
 
 

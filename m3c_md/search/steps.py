@@ -111,7 +111,8 @@ def _least_squares_rule(
     # All but the windows of rare states weigh as much less as these weigh more.
     share = float((weights / np.maximum(blocks.weights, np.finfo(float).tiny)).min())
     extra = weights - share * blocks.weights
-    if extra.max() > 1e-12:  # else nothing is lifted, but for rounding of weights that sum to one
+    extra[extra <= 1e-9 * weights] = 0.0  # what rounding leaves of windows that are not lifted
+    if extra.any():
         moments = share * moments + second_moments(_with_weights(blocks, extra))
     classes = class_sums(_with_weights(blocks, weights), labels, settings.n_states)
     return least_squares_rule(moments, classes, settings.regularization)

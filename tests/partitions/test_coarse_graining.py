@@ -328,6 +328,14 @@ def test_nearly_the_nearest_centre_is_nearly_as_near(dim, unit, origin):
     assert np.mean(nearly == distances.argmin(axis=1)) > 0.999
 
 
+@pytest.mark.parametrize("distance", [1e3, 1e6, 1e9])
+def test_a_centre_far_away_does_not_blur_the_others(distance):
+    rng = np.random.default_rng(3)
+    points, centers = mixture(5000, rng, 4), mixture(100, rng, 4)
+    centers[7] += distance
+    assert np.mean(nearly_nearest(points, centers) == cdist(points, centers).argmin(axis=1)) > 0.999
+
+
 def test_points_far_from_all_centres_have_some_centre():
     points = np.array([[0.0], [1e30], [-1e30]])
     assert set(nearly_nearest(points, np.array([[0.0], [1.0]]))) <= {0, 1}
