@@ -8,7 +8,8 @@ Rows are named after what is in them: ``long-20000-6-18-1`` is one trajectory of
 18 angles with slow noise; ``short`` has a hundred trajectories, ``slow`` fifty of 500 frames that see one or two states
 each, ``wells`` a lattice of wells, as it is or embedded in 30 columns beside 30 of noise; ``langerin`` has no known
 states and is judged by held-out Q. A draw counts as *clear* if every true state has at least 0.5 % of the frames and
-was entered 20 times. Results are appended to benchmarks/results/many_states.jsonl; the last row of a fit counts.
+was entered 20 times. A rival whose row is known already is only timed again beside a new fit. Results are appended to
+benchmarks/results/many_states.jsonl; the last row of a fit counts.
 """
 
 from __future__ import annotations
@@ -164,12 +165,33 @@ def rival_row(system: System, seed: int) -> Row:
     if not rows:
         return {"error": "every setting failed", "seconds": np.nan}
     _, best, (some, spent) = max(rows, key=lambda row: row[0])
-    began = time.process_time() - spent
-    (fit,) = lumpings(some, some, [k], {"cells": best["cells"]}, seed, began, deeptime_cells)
-    return best | {"seconds": round(fit.seconds, 3)}
+    return best | {"seconds": _seconds_of(some, k, best["cells"], seed, spent)}
 
 
-METHODS: dict[str, Callable[[System, int], Row]] = {"M3C": m3c_row, "TICA+PCCA+": rival_row}
+def _seconds_of(some: list[Frames], k: int, cells: int, seed: int, spent: float) -> float:
+    """CPU time of PCCA+ on TICA's components, which have taken a part of it already."""
+    (fit,) = lumpings(some, some, [k], {"cells": cells}, seed, time.process_time() - spent, deeptime_cells)
+    return round(fit.seconds, 3)
+
+
+def timed_again(system: System, seed: int, known: Row) -> Row:
+    """Row of the rival as it is known, with the time that its best settings take now.
+
+    Its quality does not change, and times compare only within one run.
+    """
+    from deeptime.decomposition import TICA
+
+    if "cells" not in known:
+        return known
+    began = time.process_time()
+    model = TICA(lagtime=known["lag"], scaling="kinetic_map").fit(system.train).fetch_model()
+    some = [model.transform(x)[:, : known["components"]] for x in system.train]
+    spent = time.process_time() - began
+    return known | {"seconds": _seconds_of(some, system.n_states, known["cells"], seed, spent)}
+
+
+RIVAL = "TICA+PCCA+"
+METHODS: dict[str, Callable[[System, int], Row]] = {"M3C": m3c_row, RIVAL: rival_row}
 
 
 def known_rows(path: Path) -> dict[tuple[str, int, str], Row]:
@@ -192,11 +214,17 @@ def run(options: argparse.Namespace) -> None:
                 continue
             for seed in range(options.seeds[0], options.seeds[1] + 1):
                 wanted = [m for m in options.method if options.again or (name, seed, m) not in known]
-                system = make(seed) if wanted else None
-                for method in wanted:
-                    names = {"row": name, "seed": seed, "method": method, "clear": is_clear(system)}
-                    row = names | METHODS[method](system, seed) | {"code": head}
-                    append([row], options.results)
+                if not wanted:
+                    continue
+                system = make(seed)
+                names = {"row": name, "seed": seed, "clear": is_clear(system)}
+                rows = [names | {"method": m} | METHODS[m](system, seed) for m in wanted]
+                rival = known.get((name, seed, RIVAL))
+                if rival is not None and RIVAL not in wanted:
+                    rows.append(timed_again(system, seed, rival))
+                rows = [row | {"code": head} for row in rows]
+                append(rows, options.results)
+                for row in rows:
                     print(*(f"{key}={value}" for key, value in row.items() if key != "code"), flush=True)
 
 
