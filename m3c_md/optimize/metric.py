@@ -93,12 +93,19 @@ class LaggedMoments:
         return np.minimum(remembered, 1.0), np.ascontiguousarray(vectors[:, ::-1])
 
 
-def lagged_moments(frames: FloatArray, first: np.ndarray, last: np.ndarray, scale: FloatArray) -> LaggedMoments:
+def lagged_moments(
+    frames: FloatArray,
+    first: np.ndarray,
+    last: np.ndarray,
+    scale: FloatArray,
+    known: tuple[FloatArray, FloatArray] | None = None,
+) -> LaggedMoments:
     """Second moments of the windows that begin with the frames ``first`` and end with the frames ``last``.
 
     Columns are divided by ``scale``, and by one number more: single precision knows no numbers like 1e90.
+    ``known``: means and standard deviations of the columns (`mean_and_spread`), where somebody has asked for them.
     """
-    center, spread = mean_and_spread(frames)
+    center, spread = mean_and_spread(frames) if known is None else known
     scale = scale * (spread / scale).max()
     n_columns = frames.shape[1]
     of_sums, of_differences, mean = (np.zeros(s) for s in ((n_columns, n_columns), (n_columns, n_columns), n_columns))

@@ -133,7 +133,7 @@ def _means_seed(x: NDArray[np.float64], n_clusters: int, rng: np.random.Generato
             )  # the product may round up to the total
         else:  # what is left differs from a seed by less than squares resolve: any will do
             more = np.setdiff1d(np.arange(len(x)), chosen)[:n_more]
-        squares = np.minimum(squares, cdist(x, x[more], "sqeuclidean").min(axis=1))
+        squares = np.minimum(squares, cdist(x[more], x, "sqeuclidean").min(axis=0))
         chosen = np.concatenate([chosen, more])
     return chosen
 

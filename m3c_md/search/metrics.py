@@ -22,7 +22,7 @@ from m3c_md.optimize.metric import (
     with_extent,
     with_variance,
 )
-from m3c_md.search.problem import FEW_COLUMNS, SearchProblem, column_scale
+from m3c_md.search.problem import FEW_COLUMNS, SearchProblem, divisors
 from m3c_md.search.selection import Candidate
 from m3c_md.search.trials import stream
 
@@ -168,12 +168,12 @@ def exchange_relevance(problem: SearchProblem, candidate: Candidate) -> FloatArr
 
 def sensitivity_of(problem: SearchProblem, winner: Candidate) -> dict[str, Any]:
     """Directions along which the winner's scores change, the unit of each column, and how much each matters."""
-    frames = problem.data.frames
+    spread = mean_and_spread(problem.data.frames)[1]
     # A constant column may change the scores of a rule, but never did.
-    of_rule = sensitivity(problem, winner).matrix * mean_and_spread(frames)[1][:, None]
+    of_rule = sensitivity(problem, winner).matrix * spread[:, None]
     directions, sizes, _ = np.linalg.svd(of_rule, full_matrices=False)
     return {
         "sensitivity": directions * sizes,
-        "spread": column_scale(frames, "standard"),
+        "spread": divisors(spread),
         "shares": exchange_relevance(problem, winner),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -21,7 +22,6 @@ from m3c_md.optimize.metric import (
     kinetic_metric,
     lagged_moments,
     mean_and_spread,
-    root_mean_square_distance,
     shared_metric,
     with_extent,
 )
@@ -134,6 +134,12 @@ class SearchProblem:
         """Number of independent parts that the windows come from."""
         return len(np.unique(self.data.parts))
 
+    @cached_property
+    def center(self) -> FloatArray:
+        """Mean of the columns, around which all feature maps are."""
+        known = next(iter(self.maps.values()), None)
+        return self.data.frames.mean(axis=0) if known is None else known.center
+
     @property
     def effective_sample(self) -> float:
         """Effective sample size of the weights, as a fraction of the windows."""
@@ -161,7 +167,7 @@ class SearchProblem:
 
     def with_metric(self, metric: Metric, drawn: FourierMap) -> SearchProblem:
         """Return the problem with one more metric, whose features have frequencies drawn for its coordinates."""
-        of_columns = FourierMap(metric.frequencies(drawn.frequencies), drawn.phases, self.data.frames.mean(axis=0))
+        of_columns = FourierMap(metric.frequencies(drawn.frequencies), drawn.phases, self.center)
         return replace(
             self,
             metrics={**self.metrics, metric.name: metric},
@@ -188,12 +194,15 @@ def prepare_problem(
 
     ``kinetic``: whether slow directions of the columns are wanted. ``given``: a metric that takes the place of all.
     """
-    columns = column_scale(data.frames, scale)
+    mean, spread = mean_and_spread(data.frames)
+    columns = column_scale(data.frames, scale, spread)
     first = Metric(STANDARD, 1.0 / columns) if given is None else with_extent(given, data.frames, columns)
     # First of all, so that the features depend on nothing but the seed and the number of directions.
     base_map = draw_fourier_map(first.n_directions, n_features, rng, kind=feature_kind)
-    moments = lagged_moments(data.frames, data.windows[0], data.windows[-1], columns) if kinetic else None
-    late = _late_moments(data, columns) if kinetic and len(columns) > FEW_COLUMNS else None
+    moments = late = None
+    if kinetic:
+        moments = lagged_moments(data.frames, data.windows[0], data.windows[-1], columns, (mean, spread))
+        late = _late_moments(data, columns, (mean, spread)) if len(columns) > FEW_COLUMNS else None
     spaces = [first] if moments is None else _slow_spaces(first, moments, late)
     enough = next(number for most, number in N_PARTITIONS if data.n_windows <= most)
     n_partitions = enough if reweight else int("pcca" in starts or "lumping" in starts)
@@ -221,7 +230,7 @@ def prepare_problem(
     return problem.with_metric(first, base_map)
 
 
-def _late_moments(data: WindowSet, scale: FloatArray) -> LaggedMoments | None:
+def _late_moments(data: WindowSet, scale: FloatArray, known: tuple[FloatArray, FloatArray]) -> LaggedMoments | None:
     """Second moments at a longer lag time, by which fast noise has gone; None where that leaves too few windows."""
     pairs = data.later(LATE)
     if pairs is None:
@@ -229,7 +238,7 @@ def _late_moments(data: WindowSet, scale: FloatArray) -> LaggedMoments | None:
     first, last, apart = pairs
     if len(first) < ENOUGH_LATE * data.n_windows or apart > TOO_LATE * data.reach:
         return None
-    return lagged_moments(data.frames, first, last, scale)
+    return lagged_moments(data.frames, first, last, scale, known)
 
 
 def _slow_spaces(standard: Metric, moments: LaggedMoments, late: LaggedMoments | None) -> list[Metric]:
@@ -259,8 +268,10 @@ def _ratios_of_block(
     return np.asarray(total, dtype=np.float32)
 
 
-def column_scale(frames: FloatArray, scale: ColumnScale) -> FloatArray:
+def column_scale(frames: FloatArray, scale: ColumnScale, spread: FloatArray | None = None) -> FloatArray:
     """Divisors of the columns: ones, or standard deviations (one for a constant column).
+
+    ``spread``: standard deviations, where they are known.
 
     Examples
     --------
@@ -277,14 +288,24 @@ def column_scale(frames: FloatArray, scale: ColumnScale) -> FloatArray:
         )
     if scale == "none":
         return np.ones(frames.shape[1])
-    spread = mean_and_spread(frames)[1]
-    # What varies less than this is constant but for rounding.
+    return divisors(mean_and_spread(frames)[1] if spread is None else spread)
+
+
+def divisors(spread: FloatArray) -> FloatArray:
+    """Standard deviations as divisors: one for a column that is constant but for rounding.
+
+    Examples
+    --------
+    >>> divisors(np.array([2.0, 1e-14])).tolist()
+    [2.0, 1.0]
+    """
     return np.where(spread > 1e-12 * spread.max(), spread, 1.0)
 
 
 def default_bandwidths(frames: FloatArray, scale: FloatArray) -> FloatArray:
     """Bandwidths from 0.18 to 2 times the root mean square distance between frames, half an octave apart."""
-    return np.asarray(np.array(BANDWIDTH_FACTORS) * root_mean_square_distance(frames / scale))
+    spread = mean_and_spread(frames)[1] / scale
+    return np.asarray(np.array(BANDWIDTH_FACTORS) * np.sqrt(2.0 * (spread**2).sum()))
 
 
 def default_n_features(n_columns: int, n_windows: int) -> int:
