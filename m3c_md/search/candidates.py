@@ -57,7 +57,9 @@ class Search(Exploration):
             raise all_failed(self.failures)
         winner = self._finished(found)
         if winner is None and not helped:
-            winner = self._finished(self._rescued(found))
+            # Those that came far have lost a state, but the states that they have kept are the best that there are.
+            polished = [c for c in self._ended if c.fate.kind is FateKind.DEGENERATE and c.n_windows > self.sizes[0][0]]
+            winner = self._finished(self._rescued([*found, *polished]))
         if winner is None:
             if any(c.fate.kind is FateKind.FAILED for c in self._ended):
                 raise all_failed(self.failures)

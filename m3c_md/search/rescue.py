@@ -9,14 +9,17 @@ of them split. The objectives of such rules do not tell which start was right, t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.frames.windows import equally_spaced
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.problem import SearchProblem
 from m3c_md.search.selection import LARGEST_ERROR, TINY_STATE, Candidate, Standing, same_decomposition
 from m3c_md.search.splitting import completed_states
+from m3c_md.search.support import support_of_windows
 from m3c_md.search.trials import Trial, Trials, stream
 
 # Starts whose labels are held.
@@ -40,15 +43,7 @@ def held_trials(problem: SearchProblem, judged: Sequence[tuple[Trial, Candidate]
     and a rare state that a rule has lost may come back when its labels are held. Elsewhere such starts come last.
     """
     kept: list[tuple[Trial, Candidate]] = []
-
-    def usefulness(one: tuple[Trial, Candidate]) -> tuple[bool, float]:
-        candidate = one[1]
-        if not np.isnan(candidate.support.lasting):
-            return True, candidate.support.lasting
-        lost = candidate.standing(problem.settings, problem.n_windows) == Standing.DEGENERATE
-        return not lost, candidate.sure
-
-    for trial, candidate in sorted(judged, key=usefulness, reverse=True):
+    for trial, candidate in sorted(judged, key=lambda one: _usefulness(problem, one[1]), reverse=True):
         if len(kept) < N_HELD and not any(same_decomposition(candidate, other) for _, other in kept):
             kept.append((trial, candidate))
     trials: Trials = {}
@@ -58,26 +53,53 @@ def held_trials(problem: SearchProblem, judged: Sequence[tuple[Trial, Candidate]
     return trials
 
 
+def _usefulness(problem: SearchProblem, candidate: Candidate) -> tuple[bool, float]:
+    """Key to sort by, the most useful candidate last: by how long its states last, if that is known."""
+    if not np.isnan(candidate.support.lasting):
+        return True, candidate.support.lasting
+    lost = candidate.standing(problem.settings, problem.n_windows) == Standing.DEGENERATE
+    return not lost, candidate.sure
+
+
 def completed_trials(problem: SearchProblem, found: Sequence[Candidate], n_windows: int, seed: int) -> Trials:
-    """Trials that hold the states which the most metastable of some candidates have kept, completed by splits."""
+    """Trials that hold the states which the most useful of some candidates have kept, completed by splits."""
     chosen = equally_spaced(problem.data.n_windows, n_windows)
     windows, n_states = problem.data.windows[:, chosen], problem.settings.n_states
-    fewest = max(TINY_STATE, int(np.ceil(problem.settings.guard * n_windows)))
     kept: list[Candidate] = []
     trials: Trials = {}
-    for candidate in sorted((c for c in found if c.n_windows == n_windows), key=lambda c: -c.sure):
+    met = [c if c.n_windows == n_windows else _on_windows(problem, c, chosen) for c in found]
+    for candidate in sorted(met, key=lambda c: _usefulness(problem, c), reverse=True):
         if len(kept) == N_COMPLETED or any(same_decomposition(candidate, other) for other in kept):
             continue
         kept.append(candidate)
-        slices = [problem.data.frames[frames] for frames in (windows[0], windows[-1])]
-        feature_map, metric = problem.feature_map(*candidate.kernel), problem.metrics[candidate.metric]
-        scores = np.stack([candidate.optimum.rule.scores(feature_map(x, np.float32)) for x in slices])
-        rng = stream(seed, "split", candidate.start)
+        slices = [problem.data.frames[frames] for frames in windows[[0, -1]]]
+        scores = np.stack([_scores(problem, candidate, frames) for frames in windows[[0, -1]]])
+        rng, metric = stream(seed, "split", candidate.start), problem.metrics[candidate.metric]
+        # A state that a start was allowed to have is one to keep, however rare.
+        guard = problem.settings.with_least_share(candidate.least_share).guard
+        fewest = max(TINY_STATE, int(np.ceil(guard * n_windows)))
         labels = completed_states(metric(slices[0]), metric(slices[1]), scores, n_states, fewest, rng)
         if labels is not None:
             trial = Trial(f"{candidate.start} (split)", labels=labels, held=True)
             trials.setdefault(candidate.kernel, []).append(trial)
     return trials
+
+
+def _scores(problem: SearchProblem, candidate: Candidate, frames: IntArray) -> FloatArray:
+    """Scores of some frames, given by their numbers, under the rule of a candidate, (n_states, n_frames)."""
+    features = problem.feature_map(*candidate.kernel)(problem.data.frames[frames], np.float32)
+    return candidate.optimum.rule.scores(features)
+
+
+def _on_windows(problem: SearchProblem, candidate: Candidate, chosen: IntArray) -> Candidate:
+    """Return a candidate that met other windows with its states, and what supports them, on the chosen ones."""
+    windows, weights = problem.data.windows[:, chosen], problem.weights[chosen]
+    states = np.stack([_scores(problem, candidate, frames).argmax(axis=0) for frames in windows])
+    metastability, support = support_of_windows(problem, states, weights / weights.sum(), chosen)
+    optimum = replace(candidate.optimum, labels=states[0])
+    return replace(
+        candidate, optimum=optimum, metastability=metastability, support=support, n_windows=len(chosen)
+    )
 
 
 def tighter_trials(settings: SearchSettings, judged: Sequence[tuple[Trial, Candidate]], share: float) -> Trials:
