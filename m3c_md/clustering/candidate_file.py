@@ -132,7 +132,7 @@ def _details_of(contents: Contents, n: int) -> tuple[list[Support], list[float |
     if "lasting" in contents.arrays:  # files of 0.2.0 did not know it
         lasting, later = contents.array("lasting", n, finite=False), _rows_of(contents, "lasting_without", n)
         support = [replace(one, lasting=float(lasting[i]), lasting_without=later[i]) for i, one in enumerate(support)]
-    if "least_memory" in contents.arrays:
+    if "least_memory" in contents.arrays:  # nor this
         memory, missing = (contents.array(name, n, finite=False) for name in ("least_memory", "missing"))
         support = [
             replace(one, least_memory=float(memory[i]), missing=float(missing[i])) for i, one in enumerate(support)
