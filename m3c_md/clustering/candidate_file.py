@@ -41,6 +41,8 @@ def contents_of(candidates: Sequence[Candidate], *, labels: bool = False) -> Con
         "expected": np.array([candidate.support.expected for candidate in candidates]),
         "lasting": np.array([candidate.support.lasting for candidate in candidates]),
         "lasting_without": _side_by_side([candidate.support.lasting_without for candidate in candidates]),
+        "least_memory": np.array([candidate.support.least_memory for candidate in candidates]),
+        "missing": np.array([candidate.support.missing for candidate in candidates]),
         # Not a number where it is that of the settings.
         "least_share": np.array([candidate.least_share for candidate in candidates], dtype=np.float64),
         "held": np.array([candidate.held for candidate in candidates]),
@@ -130,6 +132,11 @@ def _details_of(contents: Contents, n: int) -> tuple[list[Support], list[float |
     if "lasting" in contents.arrays:  # files of 0.2.0 did not know it
         lasting, later = contents.array("lasting", n, finite=False), _rows_of(contents, "lasting_without", n)
         support = [replace(one, lasting=float(lasting[i]), lasting_without=later[i]) for i, one in enumerate(support)]
+    if "least_memory" in contents.arrays:  # nor this
+        memory, missing = (contents.array(name, n, finite=False) for name in ("least_memory", "missing"))
+        support = [
+            replace(one, least_memory=float(memory[i]), missing=float(missing[i])) for i, one in enumerate(support)
+        ]
     return support, [None if np.isnan(x) else float(x) for x in share], [bool(x) for x in held]
 
 

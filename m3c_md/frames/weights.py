@@ -57,18 +57,18 @@ def effective_sample(weights: FloatArray) -> float:
     return min(1.0, float(weights.sum() ** 2 / (len(weights) * (weights**2).sum())))
 
 
-def lifted(weights: FloatArray, labels: IntArray, n_states: int) -> FloatArray:
+def lifted(weights: FloatArray, labels: IntArray, n_states: int, *, fully: bool = False) -> FloatArray:
     """Weights of windows, normalised, in which no state counts less than a share of `LEAST_WEIGHT`.
 
     A state of weight p is given up where leaving its windows wrong, at a cost of 3p, is cheaper than telling them
     apart. That a state is rare says nothing against it; that it has a handful of windows does: any rule with many
-    features tells them apart. So states of few windows are lifted less.
+    features tells them apart. So states of few windows are lifted less, unless they are to be lifted ``fully``.
     """
-    heavier = weights * lift_factors(weights, labels, n_states)[labels]
+    heavier = weights * lift_factors(weights, labels, n_states, fully=fully)[labels]
     return np.asarray(heavier / heavier.sum())
 
 
-def lift_factors(weights: FloatArray, labels: IntArray, n_states: int) -> FloatArray:
+def lift_factors(weights: FloatArray, labels: IntArray, n_states: int, *, fully: bool = False) -> FloatArray:
     """By how much the windows of each state count more, (n_states,); one for all but the rare ones.
 
     Examples
@@ -79,4 +79,4 @@ def lift_factors(weights: FloatArray, labels: IntArray, n_states: int) -> FloatA
     mass = np.bincount(labels, weights=weights, minlength=n_states) / weights.sum()
     number = np.bincount(labels, minlength=n_states)
     wanted = LEAST_WEIGHT / np.maximum(mass, np.finfo(float).tiny)
-    return np.asarray(np.maximum(1.0, np.minimum(wanted, number / LIFTED_WINDOWS)))
+    return np.asarray(np.maximum(1.0, wanted if fully else np.minimum(wanted, number / LIFTED_WINDOWS)))

@@ -32,6 +32,15 @@ MetricChoice = Literal["auto", "standard", "kinetic", "learned"]
 EXCHANGED_FRAMES = 1000
 # Share of the metric at hand that a learned one keeps.
 KEPT_SHARE = 0.3
+# Columns from which on those that matter no more than noise does leave a learned metric: each has next to no share in
+# it, but all of them together have a fifth where they are 500. Of fewer columns most may matter.
+NOISY_COLUMNS = 100
+# Noise has about the share of the median column, where most are noise. Those of columns that are alike are spread as
+# squares of normal numbers in one or two directions: a tenth of them exceeds the median by more than this factor.
+NOISE_SPREAD = 3.0
+# Share of the metric that a few columns must have for the others to be noise: where many columns say a little each (the
+# squares of normal numbers have a third of their sum above that), all are needed.
+LEAST_LEFT = 0.5
 # How the names of learned metrics begin.
 LEARNED = "learned"
 # Name of the metric of all that starts have learned.
@@ -118,7 +127,27 @@ def learned_metric(problem: SearchProblem, candidate: Candidate, name: str) -> M
     One round alone would follow the sample; what matters survives the next rounds anyway.
     """
     new, old = sensitivity(problem, candidate), problem.metrics[candidate.metric]
-    return _blend(problem, name, [(new, 1.0 - KEPT_SHARE), (old, KEPT_SHARE)])
+    blend = _blend(problem, name, [(new, 1.0 - KEPT_SHARE), (old, KEPT_SHARE)])
+    return without_noise(blend, problem.scale) if len(problem.scale) >= NOISY_COLUMNS else blend
+
+
+def without_noise(metric: Metric, scale: FloatArray) -> Metric:
+    """Metric in which columns count less by what noise has of them, and not at all if they have no more.
+
+    Scores of a rule change a little with every column that goes by chance with the states of the sample. Where a few
+    columns do not tell nearly everything, nothing is taken away.
+
+    Examples
+    --------
+    >>> loud = Metric("learned", np.array([[5.0], [1.0], [1.0], [1.0]]))
+    >>> without_noise(loud, np.ones(4)).matrix.ravel().round(2).tolist()
+    [4.69, 0.0, 0.0, 0.0]
+    """
+    shares = ((metric.matrix * scale[:, None]) ** 2).sum(axis=1)
+    left = np.maximum(shares - NOISE_SPREAD * np.median(shares), 0.0)
+    if left.sum() < LEAST_LEFT * shares.sum():
+        return metric
+    return replace(metric, matrix=metric.matrix * np.sqrt(left / np.maximum(shares, np.finfo(float).tiny))[:, None])
 
 
 def sensitivity(problem: SearchProblem, candidate: Candidate) -> Metric:

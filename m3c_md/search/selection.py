@@ -51,6 +51,8 @@ LARGER_ERROR = 2.0
 FLEETING = 3.0
 # Share of their metastability that the longest-lived states must have kept by then for that comparison to count.
 REMEMBERED = 0.5
+# A state of which less than this is remembered many lag times later is none: two are as good as one by then.
+FORGOTTEN = 0.1
 # By which factor the score of a candidate may rise at full accuracy before others have another chance.
 TURNED_OUT_WORSE = 1.03
 # Scores that differ by less than this factor are nearly the same.
@@ -253,14 +255,30 @@ def in_doubt(candidates: Sequence[Candidate]) -> set[int]:
 
     Better is one whose states rest on many parts and that is as metastable in fresh data as may be expected of the
     other. Of many states one or two are often visited rarely, and all the others of that candidate may be right: it is
-    not given up for one that cuts large states where nothing is.
+    not given up for one that cuts large states where nothing is, which is in doubt instead (see `has_less_than`).
     """
     errors = [float(np.nan_to_num(c.support.error)) for c in candidates]
     limit = max(LARGEST_ERROR, LARGER_ERROR * min(errors, default=0.0))
-    rests = [error > limit for error in errors]
-    sure = max((c.sure for c, little in zip(candidates, rests, strict=True) if not little), default=-np.inf)
-    doubtful = {id(c) for c, little in zip(candidates, rests, strict=True) if little and c.sure <= sure}
+    supported = [c for c, error in zip(candidates, errors, strict=True) if not error > limit]
+    doubtful: set[int] = set()
+    for c in (c for c, error in zip(candidates, errors, strict=True) if error > limit):
+        cut = {id(other) for other in supported if has_less_than(other, c)}
+        if c.sure > max((other.sure for other in supported if id(other) not in cut), default=-np.inf):
+            doubtful |= cut
+        else:
+            doubtful.add(id(c))
     return doubtful | fleeting([c for c in candidates if id(c) not in doubtful])
+
+
+def has_less_than(cut: Candidate, other: Candidate) -> bool:
+    """Whether two states of a candidate are one many lag times later, and fresh data would keep more of another one.
+
+    Halves of slow noise are seen everywhere, since there is nothing to be seen: that is no support. A state that was
+    seen once is worth more than they are.
+    """
+    kept, worth = (c.support.lasting - c.support.missing for c in (cut, other))
+    is_cut = cut.support.least_memory < FORGOTTEN
+    return is_cut and worth > kept and _remembers(other) and not same_decomposition(cut, other)
 
 
 def fleeting(candidates: Sequence[Candidate]) -> set[int]:
@@ -273,13 +291,18 @@ def fleeting(candidates: Sequence[Candidate]) -> set[int]:
     if not known:
         return set()
     longest = max(known, key=lambda c: c.support.lasting)
-    if longest.support.lasting - 1.0 < REMEMBERED * (longest.metastability - 1.0):  # labels without memory have 1
+    if not _remembers(longest):
         return set()
     return {
         id(c)
         for c in known
         if lasts_longer(longest.support, c.support, FLEETING) and not same_decomposition(c, longest)
     }
+
+
+def _remembers(candidate: Candidate) -> bool:
+    """Whether states have kept enough of their metastability many lag times later; labels without memory have 1."""
+    return bool(candidate.support.lasting - 1.0 >= REMEMBERED * (candidate.metastability - 1.0))
 
 
 def clearly_above(one: Candidate, other: Candidate, errors: float = INTERVAL) -> bool:

@@ -45,6 +45,10 @@ class Support:
         Q many lag times later, counted and not extrapolated; not a number where trajectories are too short.
     lasting_without : tuple of float
         The same without each part.
+    least_memory : float
+        How much is left by then of the state that is forgotten first, see `least_memory`.
+    missing : float
+        Number of states that fresh data of the same size may be expected to miss.
     """
 
     error: float = np.nan
@@ -53,6 +57,8 @@ class Support:
     expected: float = np.nan
     lasting: float = np.nan
     lasting_without: tuple[float, ...] = ()
+    least_memory: float = np.nan
+    missing: float = np.nan
 
 
 def metastability_of(transitions: FloatArray) -> FloatArray:
@@ -64,6 +70,21 @@ def metastability_of(transitions: FloatArray) -> FloatArray:
     mass = macro.sum(axis=-1)
     stays = np.diagonal(macro, axis1=-2, axis2=-1)
     return np.asarray((stays / np.where(mass > 0.0, mass, 1.0)).sum(axis=-1))
+
+
+def least_memory(transitions: FloatArray) -> float:
+    """Smallest eigenvalue of the reversible chain of transitions: 1 if no state is left, 0 if two are as good as one.
+
+    Examples
+    --------
+    >>> cut_in_two = np.array([[90.0, 0.0, 0.0], [0.0, 5.0, 5.0], [0.0, 5.0, 5.0]])
+    >>> abs(round(least_memory(cut_in_two), 9)), least_memory(np.eye(3))
+    (0.0, 1.0)
+    """
+    macro = transitions + transitions.T
+    root = np.sqrt(macro.sum(axis=1))
+    root = np.where(root > 0.0, root, 1.0)
+    return float(np.linalg.eigvalsh(macro / np.outer(root, root))[0])
 
 
 def part_transitions(states: IntArray, weights: FloatArray, parts: IntArray, n_states: int) -> FloatArray:
@@ -144,6 +165,8 @@ def support_of(
     after = later.sum(axis=0)
     return replace(
         support,
+        missing=float(np.exp(-n_independent).sum()),
+        least_memory=least_memory(after),
         lasting=float(metastability_of(after)),
         lasting_without=tuple(_without(after, later).tolist()),
     )

@@ -654,7 +654,7 @@ class TestArrays:
     def test_each_is_needed(self, name: str, files: Files, refused: Refused) -> None:
         members = members_of(files[name])
         # Files of earlier versions have neither visits nor what is left many lag times later.
-        for missing in set(members) - {"model.json", "visits.npy", "lasting.npy"}:
+        for missing in set(members) - {"model.json", "visits.npy", "lasting.npy", "least_memory.npy"}:
             rest = {key: value for key, value in members.items() if key != missing}
             # A metric has either factors or a matrix; where there is neither, the matrix is missed.
             known = missing.removesuffix(".npy").replace("factors", "matrix")
@@ -662,11 +662,12 @@ class TestArrays:
 
     def test_a_file_of_before_that_knows_no_late_transitions_is_read(self, files: Files, tmp_path: Path) -> None:
         members = members_of(files["M3C"])
-        older = {key: value for key, value in members.items() if not key.startswith("lasting")}
+        late = ("lasting", "least_memory", "missing")
+        older = {key: value for key, value in members.items() if not key.startswith(late)}
         before, now = loaded(zipped(older), tmp_path), loaded(files["M3C"], tmp_path)
         assert isinstance(before, M3CModel)
         assert isinstance(now, M3CModel)
-        assert all(np.isnan(record.support.lasting) for record in before.records)
+        assert all(np.isnan([getattr(record.support, name) for name in late]).all() for record in before.records)
         assert [record.support.error for record in before.records] == [record.support.error for record in now.records]
 
     @by_name
@@ -733,6 +734,8 @@ class TestArrays:
             "expected",
             "lasting",
             "lasting_without",
+            "least_memory",
+            "missing",
         }:
             if array_of(members[f"{key}.npy"]).dtype == np.float64:
                 refused(with_entry(members, key, value), f"the array '{key}' has entries that are not finite, or above")

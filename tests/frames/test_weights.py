@@ -45,6 +45,11 @@ class TestLifted:
         labels = np.repeat([0, 1], [10_000, number])
         assert lift_factors(np.ones(len(labels)), labels, 2).tolist() == [1.0, max(1.0, number / LIFTED_WINDOWS)]
 
+    def test_unless_it_is_to_be_lifted_fully(self) -> None:
+        labels = np.repeat([0, 1], [9_990, 10])
+        assert lift_factors(np.ones(10_000), labels, 2, fully=True).tolist() == [1.0, LEAST_WEIGHT * 1000]
+        assert shares(lifted(np.ones(10_000), labels, 2, fully=True), labels, 2)[1] == pytest.approx(0.05, rel=0.05)
+
     def test_an_empty_state_does_no_harm(self) -> None:
         heavier = lifted(np.ones(10_000), self.labels, 4)
         assert_allclose(heavier, lifted(np.ones(10_000), self.labels, 3))

@@ -56,6 +56,17 @@ def test_trials_are_cut_short_and_the_others_are_not(problem, monkeypatch):
     assert whole.optimum.converged
 
 
+@pytest.mark.parametrize("held", [True, False])
+def test_labels_that_are_held_keep_a_state_of_a_handful_of_windows(held):
+    """A local search gives it up, since leaving it wrong is cheap; a rule for given labels is to tell it apart."""
+    (frames,), (wells,) = switching([2000], np.random.default_rng(0))
+    kept = np.sort(np.r_[np.flatnonzero(wells < 2), np.flatnonzero(wells == 2)[:8]])
+    few, chosen = problem_of([frames[kept]], 3, regularization=0.03), np.arange(len(kept) - 1)
+    trial = Trial("given", labels=wells[kept][:-1], least_share=0.002, held=held)
+    (found,), _ = optimise_kernel(few, Kernel(3.0), [trial], chosen, "class-averaged", TRIAL_GAP)
+    assert (found.populations.min() > 0.002) == held
+
+
 class TestBalancedStart:
     def settings(self, lower, upper=0.99):
         return SearchSettings(3, 1e-3, (lower, upper))

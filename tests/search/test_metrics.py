@@ -17,7 +17,15 @@ from m3c_md.search.bandwidth_choice import PLAINER_SCORE, plainest_first
 from m3c_md.search.candidates import Search
 from m3c_md.search.learning import continued_in, fresh_starts, taught, with_learned
 from m3c_md.search.local_search import SearchSettings
-from m3c_md.search.metrics import POOLED, learned_metric, pooled_metric, with_competing_metrics, with_new_metric
+from m3c_md.search.metrics import (
+    NOISY_COLUMNS,
+    POOLED,
+    learned_metric,
+    pooled_metric,
+    with_competing_metrics,
+    with_new_metric,
+    without_noise,
+)
 from m3c_md.search.problem import (
     FEW_COLUMNS,
     LATE,
@@ -157,6 +165,24 @@ class TestLearned:
         scaled = learned_metric(problem, judged, "learned 1").matrix * problem.scale[:, None]
         weights = (scaled**2).sum(axis=1)
         assert weights[:2].min() > 5.0 * weights[2:].max()
+
+    @pytest.mark.parametrize(("n_noise", "leaves"), [(NOISY_COLUMNS - 3, False), (NOISY_COLUMNS, True)])
+    def test_columns_of_noise_leave_it_where_they_are_many(self, n_noise, leaves):
+        frames, wells = noisy_wells(n_noise)
+        problem = with_competing_metrics(prepared(frames), "auto", "orthogonal", 0)
+        ((_, judged),) = judged_wells(problem, wells, "kinetic 2")
+        matrix = learned_metric(problem, judged, "learned 1").matrix
+        assert matrix[:2].any(axis=1).all()
+        assert (np.count_nonzero(matrix[2:].any(axis=1)) < 0.25 * n_noise) == leaves
+
+    def test_many_columns_that_say_a_little_each_stay(self):
+        directions = np.random.default_rng(0).normal(size=(500, 2))
+        metric, scale = Metric("learned", directions), np.ones(500)
+        assert without_noise(metric, scale) is metric
+        few = Metric("learned", np.where(np.arange(500)[:, None] < 4, 40.0, 1.0) * directions)
+        left = without_noise(few, scale).matrix
+        assert_allclose(left[:4], few.matrix[:4], rtol=0.05)
+        assert np.count_nonzero(left[4:].any(axis=1)) < 0.15 * 496
 
     def test_lessons_make_it_clearer(self):
         frames, wells = noisy_wells(20)

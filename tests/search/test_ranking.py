@@ -97,6 +97,36 @@ def test_states_that_are_sure_are_not_given_up_for_one_that_is_not(problem):
         assert order(problem, rarely_visited, candidate("poor", 1.0, 0.3, quality=quality))[0] == winner
 
 
+def with_late(one, lasting, least_memory, missing):
+    """A candidate of which it is known what is left many lag times later, with errors too large to say more."""
+    without = (lasting - 1.0, lasting + 1.0)
+    late = replace(one.support, lasting=lasting, lasting_without=without, least_memory=least_memory, missing=missing)
+    return replace(one, support=late)
+
+
+@pytest.mark.parametrize(
+    ("least_memory", "lasting", "winner"),
+    [
+        (0.02, 2.0, "seen once"),  # two of its states are one, and fresh data keep 2.85 - 0.37 of the other
+        (0.3, 2.0, "seen everywhere"),  # a state that lives shortly is a state
+        (0.02, 2.6, "seen everywhere"),  # it is expected to keep more all the same
+    ],
+)
+def test_a_state_of_one_part_gives_way_to_states_but_not_to_halves_of_one(problem, least_memory, lasting, winner):
+    """Both halves of slow noise are seen everywhere, and as metastable after a while as states are."""
+    once = with_late(candidate("seen once", 1.0, 0.2, quality=2.9, error=0.9), 2.85, 0.9, 0.37)
+    everywhere = with_late(candidate("seen everywhere", 1.0, 0.1, shift=1, quality=2.85), lasting, least_memory, 0.0)
+    assert once.sure < everywhere.sure
+    assert order(problem, once, everywhere)[0] == winner
+
+
+def test_halves_give_way_only_where_the_others_remember(problem):
+    """States that live for a few lag times are gone many of them later, as slow noise is: nothing follows from it."""
+    once = with_late(candidate("seen once", 1.0, 0.2, quality=2.9, error=0.9), 1.9, 0.3, 0.37)
+    everywhere = with_late(candidate("seen everywhere", 1.0, 0.1, shift=1, quality=2.85), 1.2, 0.02, 0.0)
+    assert order(problem, once, everywhere)[0] == "seen everywhere"
+
+
 def test_where_all_rest_on_little_that_is_no_reason(problem):
     """An error that is not significantly larger than the smallest one says nothing."""
     given = [candidate("a", 1.0, 0.1, error=1.9 * LARGEST_ERROR), candidate("b", 1.0, 0.2, error=LARGEST_ERROR)]

@@ -12,6 +12,7 @@ from m3c_md.search.support import (
     ENOUGH_PARTS,
     independent_visits,
     lasts_longer,
+    least_memory,
     metastability_of,
     part_transitions,
     support_of,
@@ -247,3 +248,29 @@ class TestLasting:
             one, other = rng.poisson([[70.0, 30.0], [30.0, 70.0]], size=(2, 10, 2, 2)).astype(float)
             found += lasts_longer(support_of(one, one), support_of(other, other), 3.0)
         assert found <= 4  # 200 draws at three errors of ten parts: one or two by chance
+
+
+class TestWhatIsLeft:
+    """Many lag times later: of the state that is forgotten first, and of states that fresh data may not see."""
+
+    def test_the_least_memory_is_the_smallest_eigenvalue_of_the_reversible_chain(self):
+        counts = np.random.default_rng(0).uniform(size=(4, 4)) + 3.0 * np.eye(4)
+        chain = counts + counts.T
+        eigenvalues = np.linalg.eigvals(chain / chain.sum(axis=1, keepdims=True)).real
+        assert least_memory(counts) == pytest.approx(eigenvalues.min())
+
+    def test_two_halves_are_one_state_whatever_their_sizes(self):
+        halves = np.zeros((3, 3))
+        halves[0, 0], halves[1:, 1:] = 50.0, np.outer([3.0, 7.0], [3.0, 7.0])
+        assert least_memory(halves) == pytest.approx(0.0, abs=1e-12)
+        assert least_memory(np.diag([50.0, 3.0, 7.0])) == pytest.approx(1.0)
+
+    def test_a_state_without_transitions_is_forgotten(self):
+        assert least_memory(np.diag([1.0, 0.0])) == 0.0
+
+    def test_states_of_few_parts_may_be_missing_in_fresh_data(self):
+        """Of twenty parts, two of which may hold one visit, one has the second state: exp(-10) and exp(-1)."""
+        counts = TestExpectedMetastability.parts(20, [3])
+        found = support_of(counts, counts)
+        assert found.missing == pytest.approx(np.exp(-10.0) + np.exp(-1.0))
+        assert np.isnan(support_of(counts).missing)
