@@ -49,8 +49,9 @@ SHORTEST_STEP = 0.25
 NARROWER = 0.3
 # Looks in a row at which some state has lost its frames, before a candidate is given up as degenerate.
 LOST_LOOKS = 2
-# Rounds of the local search on the sample between two looks, and the share of labels that may change in the last.
-MAX_ROUNDS = 20
+# Rounds of the local search on the sample between two looks, and the share of labels that may change in the last. Most
+# looks need one or two; where a state is being lost there would be no end, and the next look says more.
+MAX_ROUNDS = 5
 STILL_LABELS = 1e-3
 
 

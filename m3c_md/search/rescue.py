@@ -17,7 +17,7 @@ from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.frames.windows import equally_spaced
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.problem import SearchProblem
-from m3c_md.search.selection import LARGEST_ERROR, TINY_STATE, Candidate, Standing, same_decomposition
+from m3c_md.search.selection import LARGEST_ERROR, TINY_STATE, Candidate, Standing, remembers, same_decomposition
 from m3c_md.search.splitting import completed_states
 from m3c_md.search.support import support_of_windows
 from m3c_md.search.trials import Trial, Trials, stream
@@ -43,7 +43,9 @@ def held_trials(problem: SearchProblem, judged: Sequence[tuple[Trial, Candidate]
     and a rare state that a rule has lost may come back when its labels are held. Elsewhere such starts come last.
     """
     kept: list[tuple[Trial, Candidate]] = []
-    for trial, candidate in sorted(judged, key=lambda one: _usefulness(problem, one[1]), reverse=True):
+    trials_of = {id(candidate): trial for trial, candidate in judged}
+    for candidate in _most_useful_first(problem, [candidate for _, candidate in judged]):
+        trial = trials_of[id(candidate)]
         if len(kept) < N_HELD and not any(same_decomposition(candidate, other) for _, other in kept):
             kept.append((trial, candidate))
     trials: Trials = {}
@@ -53,12 +55,23 @@ def held_trials(problem: SearchProblem, judged: Sequence[tuple[Trial, Candidate]
     return trials
 
 
-def _usefulness(problem: SearchProblem, candidate: Candidate) -> tuple[bool, float]:
-    """Key to sort by, the most useful candidate last: by how long its states last, if that is known."""
-    if not np.isnan(candidate.support.lasting):
-        return True, candidate.support.lasting
-    lost = candidate.standing(problem.settings, problem.n_windows) == Standing.DEGENERATE
-    return not lost, candidate.sure
+def _most_useful_first(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Candidates by how long their states last, if that is known of them and says anything.
+
+    It says nothing where even the longest-lived states have been forgotten by then; there, and elsewhere last, they are
+    in the order of what fresh data would keep of their metastability, those that have lost a state after all others.
+    """
+    known = [c for c in candidates if not np.isnan(c.support.lasting)]
+    longest = max(known, key=lambda c: c.support.lasting, default=None)
+    lasting = {id(c) for c in known} if longest is not None and remembers(longest) else set()
+
+    def usefulness(candidate: Candidate) -> tuple[bool, bool, float]:
+        if id(candidate) in lasting:
+            return True, True, candidate.support.lasting
+        lost = candidate.standing(problem.settings, problem.n_windows) == Standing.DEGENERATE
+        return False, not lost, candidate.sure
+
+    return sorted(candidates, key=usefulness, reverse=True)
 
 
 def completed_trials(problem: SearchProblem, found: Sequence[Candidate], n_windows: int, seed: int) -> Trials:
@@ -68,7 +81,7 @@ def completed_trials(problem: SearchProblem, found: Sequence[Candidate], n_windo
     kept: list[Candidate] = []
     trials: Trials = {}
     met = [c if c.n_windows == n_windows else _on_windows(problem, c, chosen) for c in found]
-    for candidate in sorted(met, key=lambda c: _usefulness(problem, c), reverse=True):
+    for candidate in _most_useful_first(problem, met):
         if len(kept) == N_COMPLETED or any(same_decomposition(candidate, other) for other in kept):
             continue
         kept.append(candidate)
@@ -97,9 +110,7 @@ def _on_windows(problem: SearchProblem, candidate: Candidate, chosen: IntArray) 
     states = np.stack([_scores(problem, candidate, frames).argmax(axis=0) for frames in windows])
     metastability, support = support_of_windows(problem, states, weights / weights.sum(), chosen)
     optimum = replace(candidate.optimum, labels=states[0])
-    return replace(
-        candidate, optimum=optimum, metastability=metastability, support=support, n_windows=len(chosen)
-    )
+    return replace(candidate, optimum=optimum, metastability=metastability, support=support, n_windows=len(chosen))
 
 
 def tighter_trials(settings: SearchSettings, judged: Sequence[tuple[Trial, Candidate]], share: float) -> Trials:

@@ -278,7 +278,7 @@ def has_less_than(cut: Candidate, other: Candidate) -> bool:
     """
     kept, worth = (c.support.lasting - c.support.missing for c in (cut, other))
     is_cut = cut.support.least_memory < FORGOTTEN
-    return is_cut and worth > kept and _remembers(other) and not same_decomposition(cut, other)
+    return is_cut and worth > kept and remembers(other) and not same_decomposition(cut, other)
 
 
 def fleeting(candidates: Sequence[Candidate]) -> set[int]:
@@ -291,7 +291,7 @@ def fleeting(candidates: Sequence[Candidate]) -> set[int]:
     if not known:
         return set()
     longest = max(known, key=lambda c: c.support.lasting)
-    if not _remembers(longest):
+    if not remembers(longest):
         return set()
     return {
         id(c)
@@ -300,7 +300,7 @@ def fleeting(candidates: Sequence[Candidate]) -> set[int]:
     }
 
 
-def _remembers(candidate: Candidate) -> bool:
+def remembers(candidate: Candidate) -> bool:
     """Whether states have kept enough of their metastability many lag times later; labels without memory have 1."""
     return bool(candidate.support.lasting - 1.0 >= REMEMBERED * (candidate.metastability - 1.0))
 
