@@ -6,11 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from m3c_md.exceptions import DegenerateSolutionError
+from m3c_md.search import candidates as candidates_module
+from m3c_md.search import rungs as rungs_module
+from m3c_md.search import steps as steps_module
 from m3c_md.search.label_modes import HeldLabels, SearchedLabels
-from m3c_md.search.rescue import N_HELD, TIGHTER_BALANCE, held_trials, outdone, tighter_trials
+from m3c_md.search.problem import Kernel
+from m3c_md.search.rescue import N_HELD, TIGHTER_BALANCE, completed_trials, held_trials, outdone, tighter_trials
 from m3c_md.search.selection import LARGEST_ERROR
+from m3c_md.search.steps import least_squares_of_kernel
 from m3c_md.search.trials import TRIALS_AT_ONCE, Trial
 from tests.search._data import candidate, labels_of, problem_of, search, switching
 
@@ -56,6 +62,81 @@ def test_what_is_known_of_later_times_counts_more_than_a_state_that_a_rule_has_l
 
     given = [later("cut", 0, 1.5), later("rare", 1, 2.4, (0.5, 0.5, 0.0)), later("whole", 2, 2.6)]
     assert names(held_trials(problem, judged(*given))) == ["whole", "rare", "cut"]
+
+
+def test_where_everything_is_forgotten_later_times_say_nothing(problem):
+    """Slow noise outlives states that are left after a few lag times."""
+
+    def later(name, shift, quality, lasting):
+        found = candidate(name, 1.0, 0.5, shift, quality=quality)
+        return replace(found, support=replace(found.support, lasting=lasting))
+
+    given = [later("noise", 0, 1.8, 1.35), later("states", 1, 2.9, 1.3)]
+    assert names(held_trials(problem, judged(*given))) == ["states", "noise"]
+    assert names(held_trials(problem, judged(later("noise", 0, 1.8, 1.75), given[1]))) == ["noise", "states"]
+
+
+class TestCompleted:
+    """Two large wells and a small one, and a fourth state asked for that is not there."""
+
+    N_RARE = 13
+
+    @pytest.fixture
+    def case(self):
+        rng = np.random.default_rng(1)
+        wells = np.repeat([0, 1, 0, 1, 0, 1, 2, 0], [300, 250, 250, 300, 200, 250, self.N_RARE, 438 - self.N_RARE])
+        frames = np.array([[0.0, 0.0], [6.0, 0.0], [3.0, 9.0]])[wells] + 0.4 * rng.normal(size=(len(wells), 2))
+        return problem_of([frames], 4, n_features=40), wells[:-1]
+
+    def of_wells(self, problem, wells, **share):
+        """The rule of least squares for the wells, on all windows; nothing is left for the fourth state."""
+        labels = np.where(np.arange(len(wells)) % 150 == 7, 3, wells)
+        given, everywhere = Trial("wells", labels=labels, **share), np.arange(len(wells))
+        ((_, found),) = least_squares_of_kernel(problem, Kernel(2.0), [given], everywhere, "class-averaged", [])
+        return found
+
+    @pytest.mark.parametrize(("share", "kept"), [(0.002, True), (0.01, False)])
+    def test_a_rare_state_that_a_start_may_have_stays_as_it_is(self, case, share, kept):
+        problem, wells = case
+        found = self.of_wells(problem, wells, least_share=share)
+        ((trial,),) = completed_trials(problem, [found], len(wells), 0).values()
+        assert (trial.start, trial.held) == ("wells (split)", True)
+        assert set(trial.labels.tolist()) == {0, 1, 2, 3}
+        rare = np.unique(trial.labels[wells == 2])
+        alone = len(rare) == 1 and np.count_nonzero(trial.labels == rare[0]) == self.N_RARE
+        assert alone == kept
+
+    def test_a_candidate_that_met_other_windows_is_completed_like_one_that_met_these(self, case):
+        problem, wells = case
+        found = self.of_wells(problem, wells, least_share=0.002)
+        far = replace(found, n_windows=17, optimum=replace(found.optimum, labels=np.zeros(17, dtype=np.intp)))
+        here, there = (completed_trials(problem, [c], len(wells), 0).values() for c in (found, far))
+        assert_array_equal(*(trials[0].labels for (trials,) in (here, there)))
+
+    def test_states_of_a_candidate_that_is_lost_in_the_end_are_completed(self, wells_that_are_lost):
+        """What a search came to on all windows is what the wells are, but for the state that is not there."""
+        problem, given = wells_that_are_lost
+        assert [c.n_windows for c in given if c.n_windows > problem.data.n_windows // 4]
+
+
+@pytest.fixture
+def wells_that_are_lost(monkeypatch):
+    """Four states asked for where there are three; every winner loses one on all windows, and what is completed."""
+    trajectories, _ = switching([400, 400, 400], np.random.default_rng(0))
+    problem, given = problem_of(trajectories, 4, n_features=24, starts=("lumping",)), []
+
+    def seen(problem, found, *rest):
+        given.extend(found)
+        return completed_trials(problem, found, *rest)
+
+    monkeypatch.setattr(rungs_module, "RUNGS", ((300, 2), (600, 2)))
+    monkeypatch.setattr(candidates_module, "completed_trials", seen)
+    lost = np.array([0.5, 0.25, 0.25, 0.0])
+    monkeypatch.setattr(steps_module, "frame_populations", lambda problem, c: c.populations if c.held else lost)
+    # No candidate is in need before it is polished.
+    monkeypatch.setattr(candidates_module.Search, "_in_need", lambda self, found: False)
+    search(problem, (1.5, 3.0), ("kinetic", "lumping"), selection="class-averaged")
+    return problem, given
 
 
 def test_closer_balance_is_closer_than_asked_for(problem):
