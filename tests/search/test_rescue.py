@@ -122,16 +122,16 @@ class TestCompleted:
 
 @pytest.fixture
 def completed_in_the_end(monkeypatch):
-    """Candidates that are completed where every winner of a search for four of three states loses one in the end."""
+    """Candidates that are completed where every winner of a search loses a state in the end."""
     trajectories, _ = switching([400, 400, 400], np.random.default_rng(0))
-    problem, given = problem_of(trajectories, 4, n_features=24, starts=("lumping",)), []
+    problem, given = problem_of(trajectories, 3, n_features=24, starts=("lumping",)), []
 
     def seen(problem, found, *rest):
         given.extend(found)
         return completed_trials(problem, found, *rest)
 
     def but_one(problem, candidate):
-        return candidate.populations if candidate.held else np.array([0.5, 0.25, 0.25, 0.0])
+        return candidate.populations if candidate.held else np.array([0.5, 0.5, 0.0])
 
     monkeypatch.setattr(rungs_module, "RUNGS", ((FIRST_SAMPLE, 2), (2 * FIRST_SAMPLE, 2)))
     monkeypatch.setattr(candidates_module, "completed_trials", seen)
