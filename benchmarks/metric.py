@@ -90,7 +90,7 @@ def m3c_row(split: Split, n_states: int, metric: str, seed: int) -> Row:
         return row | {"error": f"{type(error).__name__}: {error}"[:200], "seconds": seconds}
     row |= {"seconds": round(time.process_time() - began, 4), "found": int(np.count_nonzero(model.populations))}
     row["quality"] = judged(split, labels, n_states)
-    row["chosen"] = str(getattr(model, "metric", ""))
+    row["chosen"] = model.candidates.iloc[0]["metric"]
     if split.informative is not None and hasattr(model, "relevance"):
         row["quality"]["AUC"] = separation(np.asarray(model.relevance, dtype=float), split.informative)
     return row
