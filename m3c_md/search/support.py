@@ -78,7 +78,7 @@ def least_memory(transitions: FloatArray) -> float:
     Examples
     --------
     >>> cut_in_two = np.array([[90.0, 0.0, 0.0], [0.0, 5.0, 5.0], [0.0, 5.0, 5.0]])
-    >>> abs(round(least_memory(cut_in_two), 9)), least_memory(np.eye(3))
+    >>> abs(round(least_memory(cut_in_two), 9)), round(least_memory(np.eye(3)), 9)
     (0.0, 1.0)
     """
     macro = transitions + transitions.T
