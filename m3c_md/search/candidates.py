@@ -12,10 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from zlib import crc32
 
+import numpy as np
+
 from m3c_md.exceptions import DegenerateSolutionError
 from m3c_md.search.exploration import Exploration
 from m3c_md.search.failures import all_failed, excused, failed_starts
 from m3c_md.search.fate import FateKind
+from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.metrics import LEARNED
 from m3c_md.search.rescue import TIGHTER_BALANCE, completed_trials, held_trials, outdone, tighter_trials
 from m3c_md.search.rungs import STREAMED
@@ -23,7 +26,6 @@ from m3c_md.search.selection import (
     Candidate,
     Standing,
     choose,
-    nothing_left,
     now_better,
     same_decomposition,
     unpolished,
@@ -166,3 +168,16 @@ class Search(Exploration):
         polished = polish_winner(self.problem, candidate, self.options, STREAMED, self.report)
         self.journal.keep(step, [polished])
         return polished
+
+
+def nothing_left(ended: Sequence[Candidate], settings: SearchSettings) -> str:
+    """Say what became of the best of the degenerate candidates, and what to do."""
+    lost = [c for c in ended if c.fate.kind is FateKind.DEGENERATE] or ended
+    best = min(lost, key=lambda c: c.score)
+    state = int(np.argmin(best.populations))
+    return (
+        f"all {len(ended)} candidates are degenerate: they leave some state with fewer than "
+        f"{settings.guard:.2%} of the frames. In the best one (start {best.start!r}, bandwidth "
+        f"{best.bandwidth:.3g}) it is state {state} of {settings.n_states}, with {best.populations[state]:.2%}. "
+        "Ask for fewer states, add starts, try other bandwidths, or lower balance[0] if a state is really that rare."
+    )

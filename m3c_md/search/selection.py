@@ -379,19 +379,6 @@ def same_decomposition(a: Candidate, b: Candidate) -> bool:
     return same_states(a.optimum.labels, b.optimum.labels, SAME_DECOMPOSITION)
 
 
-def nothing_left(ended: Sequence[Candidate], settings: SearchSettings) -> str:
-    """Say what became of the best of the degenerate candidates, and what to do."""
-    lost = [c for c in ended if c.fate.kind is FateKind.DEGENERATE] or ended
-    best = min(lost, key=lambda c: c.score)
-    state = int(np.argmin(best.populations))
-    return (
-        f"all {len(ended)} candidates are degenerate: they leave some state with fewer than "
-        f"{settings.guard:.2%} of the frames. In the best one (start {best.start!r}, bandwidth "
-        f"{best.bandwidth:.3g}) it is state {state} of {settings.n_states}, with {best.populations[state]:.2%}. "
-        "Ask for fewer states, add starts, try other bandwidths, or lower balance[0] if a state is really that rare."
-    )
-
-
 def now_better(before: Candidate, polished: Candidate, others: Sequence[Candidate]) -> Candidate | None:
     """Return another decomposition that scores better than one that turned out worse at full accuracy than before."""
     if polished.score <= TURNED_OUT_WORSE * before.score:

@@ -75,6 +75,8 @@ def metastability_of(transitions: FloatArray) -> FloatArray:
 def least_memory(transitions: FloatArray) -> float:
     """Smallest eigenvalue of the reversible chain of transitions: 1 if no state is left, 0 if two are as good as one.
 
+    Not a number where it cannot be had.
+
     Examples
     --------
     >>> cut_in_two = np.array([[90.0, 0.0, 0.0], [0.0, 5.0, 5.0], [0.0, 5.0, 5.0]])
@@ -84,7 +86,10 @@ def least_memory(transitions: FloatArray) -> float:
     macro = transitions + transitions.T
     root = np.sqrt(macro.sum(axis=1))
     root = np.where(root > 0.0, root, 1.0)
-    return float(np.linalg.eigvalsh(macro / np.outer(root, root))[0])
+    try:
+        return float(np.linalg.eigvalsh(macro / np.outer(root, root))[0])
+    except (np.linalg.LinAlgError, ArithmeticError, ValueError):  # what is not known speaks against nobody
+        return np.nan
 
 
 def part_transitions(states: IntArray, weights: FloatArray, parts: IntArray, n_states: int) -> FloatArray:

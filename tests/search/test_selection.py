@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from m3c_md.optimize.blocks import Rule
+from m3c_md.search.candidates import nothing_left
 from m3c_md.search.local_search import LocalOptimum, SearchSettings
 from m3c_md.search.problem import Kernel
 from m3c_md.search.scores import class_averaged
@@ -14,7 +15,6 @@ from m3c_md.search.selection import (
     Candidate,
     Standing,
     as_degenerate,
-    nothing_left,
 )
 
 SETTINGS = SearchSettings(2, 1e-3, (0.1, 0.9))
