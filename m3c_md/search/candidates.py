@@ -61,8 +61,8 @@ class Search(Exploration):
         winner = self._finished(found)
         if winner is None and not helped:
             # Those that came far have lost a state, but the states that they have kept are the best that there are.
-            polished = [c for c in self._ended if c.fate.kind is FateKind.DEGENERATE and c.n_windows > self.sizes[0][0]]
-            winner = self._finished(self._rescued([*found, *polished]))
+            lost = [c for c in self._ended if c.fate.kind is FateKind.DEGENERATE]
+            winner = self._finished(self._rescued([*found, *lost]))
         if winner is None:
             if any(c.fate.kind is FateKind.FAILED for c in self._ended):
                 raise all_failed(self.failures)

@@ -46,6 +46,9 @@ class SearchedLabels:
     held = False
     # Whether the winner is improved by looks at all the data, where these do not fit in memory.
     meets_all_data = True
+    # Whether states of a handful of windows count as much as other rare ones: any rule tells them apart, so a search
+    # had better not look for them.
+    lifts_fully = False
 
     def fitted(self, blocks: Blocks) -> Blocks:
         """What rules are fitted to: all slices of the windows."""
@@ -94,6 +97,8 @@ class HeldLabels:
     held = True
     # A rule for labels that are held is no better for more windows than the last sample has.
     meets_all_data = False
+    # A state that was given is to be told apart, however few its windows.
+    lifts_fully = True
 
     def fitted(self, blocks: Blocks) -> Blocks:
         """What rules are fitted to: single frames.

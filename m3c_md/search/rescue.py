@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from m3c_md.arrays import FloatArray, IntArray
+from m3c_md.arrays import IntArray
 from m3c_md.frames.windows import equally_spaced
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.problem import SearchProblem
@@ -85,9 +85,10 @@ def completed_trials(problem: SearchProblem, found: Sequence[Candidate], n_windo
         if len(kept) == N_COMPLETED or any(same_decomposition(candidate, other) for other in kept):
             continue
         kept.append(candidate)
-        slices = [problem.data.frames[frames] for frames in windows[[0, -1]]]
-        scores = np.stack([_scores(problem, candidate, frames) for frames in windows[[0, -1]]])
-        rng, metric = stream(seed, "split", candidate.start), problem.metrics[candidate.metric]
+        slices = [problem.data.frames[frames] for frames in (windows[0], windows[-1])]
+        feature_map, metric = problem.feature_map(*candidate.kernel), problem.metrics[candidate.metric]
+        scores = np.stack([candidate.optimum.rule.scores(feature_map(x, np.float32)) for x in slices])
+        rng = stream(seed, "split", candidate.start)
         # A state that a start was allowed to have is one to keep, however rare.
         guard = problem.settings.with_least_share(candidate.least_share).guard
         fewest = max(TINY_STATE, int(np.ceil(guard * n_windows)))
@@ -98,17 +99,11 @@ def completed_trials(problem: SearchProblem, found: Sequence[Candidate], n_windo
     return trials
 
 
-def _scores(problem: SearchProblem, candidate: Candidate, frames: IntArray) -> FloatArray:
-    """Scores of some frames, given by their numbers, under the rule of a candidate, (n_states, n_frames)."""
-    features = problem.feature_map(*candidate.kernel)(problem.data.frames[frames], np.float32)
-    return candidate.optimum.rule.scores(features)
-
-
 def _on_windows(problem: SearchProblem, candidate: Candidate, chosen: IntArray) -> Candidate:
     """Return a candidate that met other windows with its states, and what supports them, on the chosen ones."""
-    windows, weights = problem.data.windows[:, chosen], problem.weights[chosen]
-    states = np.stack([_scores(problem, candidate, frames).argmax(axis=0) for frames in windows])
-    metastability, support = support_of_windows(problem, states, weights / weights.sum(), chosen)
+    blocks = problem.features(candidate.kernel, chosen)
+    states = blocks.slice_states(candidate.optimum.rule)
+    metastability, support = support_of_windows(problem, states, blocks.weights, chosen)
     optimum = replace(candidate.optimum, labels=states[0])
     return replace(candidate, optimum=optimum, metastability=metastability, support=support, n_windows=len(chosen))
 

@@ -142,7 +142,9 @@ def optimise_kernel(
                 labels = _balanced_start(mode.fitted(blocks), trial, len(chosen), settings)
                 fitted = mode.fitted(searched)
                 if mode.lifts_rare_states(selection):
-                    fitted = _with_weights(fitted, lifted(blocks.weights, labels, settings.n_states, fully=mode.held))
+                    fitted = _with_weights(
+                        fitted, lifted(blocks.weights, labels, settings.n_states, fully=mode.lifts_fully)
+                    )
                 rule = trial.rule
                 if rule is not None and directions is not None:
                     rule = compressed_rule(rule, directions)
@@ -218,7 +220,7 @@ def polish_winner(
         if not whole:
             labels = _balanced_start(fitted, Trial("", rule=rule), n_windows, settings)
         if mode.lifts_rare_states(selection):
-            fitted = _with_weights(fitted, lifted(blocks.weights, labels, settings.n_states, fully=mode.held))
+            fitted = _with_weights(fitted, lifted(blocks.weights, labels, settings.n_states, fully=mode.lifts_fully))
         effort = Effort(gap, wanted, give_up=options.halving)
         optimum = mode.optimum(fitted, labels, settings, rule, WARM_SMOOTHING, effort)
         name, kernel = candidate.start, candidate.kernel

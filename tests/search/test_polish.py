@@ -12,7 +12,7 @@ from m3c_md.frames.source import LocalSource
 from m3c_md.frames.windows import FeatureBlocks
 from m3c_md.matching import agreement
 from m3c_md.optimize.blocks import all_label_costs
-from m3c_md.optimize.large_margin import solve_large_margin
+from m3c_md.optimize.large_margin import minimise_smoothed, solve_large_margin
 from m3c_md.search import candidates as candidates_module
 from m3c_md.search import polish as polish_module
 from m3c_md.search import rungs as rungs_module
@@ -88,6 +88,21 @@ def test_a_small_sample_does_not_lead_round_in_circles(seed, monkeypatch):
     polished = polish_on_all_data(problem, problem.everything, candidate, "class-averaged", 1e-2, 800)
     assert polished.optimum.gap <= 1e-2
     assert polished.optimum.iterations <= 15
+
+
+def test_labels_that_go_on_changing_do_not_keep_the_next_look_waiting(case, monkeypatch):
+    """Where a state is being lost, labels change in every round: one such look took ten seconds."""
+    problem, candidate = case
+    rounds, looks = [], []
+
+    def counted(*arguments, **options):
+        rounds.append(len(looks))
+        return minimise_smoothed(*arguments, **options)
+
+    monkeypatch.setattr(polish_module, "minimise_smoothed", counted)
+    monkeypatch.setattr(polish_module, "STILL_LABELS", -1.0)
+    polish_on_all_data(problem, problem.everything, candidate, "objective", 1e-2, 300, looks.append)
+    assert 0 < max(np.bincount(rounds)) <= 6
 
 
 def test_labels_that_do_not_come_to_rest_are_certified_as_they_are(monkeypatch):
