@@ -9,7 +9,7 @@ Where all lose a state, a few starts whose labels are held take their place (`m3
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from zlib import crc32
 
 import numpy as np
@@ -20,7 +20,14 @@ from m3c_md.search.failures import all_failed, excused, failed_starts
 from m3c_md.search.fate import FateKind
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.metrics import LEARNED
-from m3c_md.search.rescue import TIGHTER_BALANCE, completed_trials, held_trials, outdone, tighter_trials
+from m3c_md.search.rescue import (
+    TIGHTER_BALANCE,
+    completed_trials,
+    held_trials,
+    outdone,
+    tighter_trials,
+    trimmed_trials,
+)
 from m3c_md.search.rungs import STREAMED
 from m3c_md.search.selection import (
     Candidate,
@@ -53,16 +60,14 @@ class Search(Exploration):
         """
         found = self._explored()
         self.report(0.7)
-        helped = False
+        ways_out = self._rescued(found)
         if self._in_need(found):
-            found, helped = found + self._rescued(found), True
+            found = [*found, *next(ways_out)]
         if not found and self.failures:
             raise all_failed(self.failures)
         winner = self._finished(found)
-        if winner is None and not helped:
-            # Those that came far have lost a state, but the states that they have kept are the best that there are.
-            lost = [c for c in self._ended if c.fate.kind is FateKind.DEGENERATE]
-            winner = self._finished(self._rescued([*found, *lost]))
+        while winner is None and (rescued := next(ways_out, None)) is not None:
+            winner = self._finished(rescued)
         if winner is None:
             if any(c.fate.kind is FateKind.FAILED for c in self._ended):
                 raise all_failed(self.failures)
@@ -81,21 +86,30 @@ class Search(Exploration):
         best = self._best_first(found)[0]
         return not self._some_may_win([best]) or outdone(self.problem, best, self._judged)
 
-    def _rescued(self, lost: Sequence[Candidate]) -> list[Candidate]:
-        """Candidates on the first sample whose labels are held, or closer to balance where they cannot be."""
-        settings, n_windows, seed = self.problem.settings, self.sizes[0][0], self.options.seed
-        found: list[Candidate] = []
+    def _rescued(self, found: Sequence[Candidate]) -> Iterator[list[Candidate]]:
+        """Candidates on the first sample whose labels are held, or closer to balance where they cannot be.
+
+        What has lost a state has kept others, and what came further knows them better, so all that has ended counts.
+        """
+        n_windows, seed = self.sizes[0][0], self.options.seed
         self._judged = self._judged or self._by_least_squares(self._first)
+        lost = [c for c in self._ended if c.fate.kind is FateKind.DEGENERATE]
+        known = [*found, *lost, *(c for _, c in self._judged)]
+        held: list[Candidate] = []
         if len(self.problem.data.windows) > 1:  # single frames do not tell whether a start is metastable
-            found = self._optimised(held_trials(self.problem, self._judged), n_windows, "held", 0.7, 0.71)
-            completed = completed_trials(self.problem, [*lost, *(c for _, c in self._judged)], n_windows, seed)
-            found += self._optimised(completed, n_windows, "completed", 0.71, 0.72)
+            held = self._optimised(trimmed_trials(self.problem, known, n_windows), n_windows, "trimmed", 0.7, 0.705)
+            if self._some_may_win(held):
+                yield held
+                held = []
+            held += self._optimised(held_trials(self.problem, self._judged), n_windows, "held", 0.705, 0.71)
+            completed = completed_trials(self.problem, known, n_windows, seed)
+            held += self._optimised(completed, n_windows, "completed", 0.71, 0.72)
         for share in TIGHTER_BALANCE:
-            if self._some_may_win(found):
+            if self._some_may_win(held):
                 break
-            closer = tighter_trials(settings, self._judged, share)
-            found += self._optimised(closer, n_windows, f"balance {share}", 0.72, 0.74)
-        return found
+            closer = tighter_trials(self.problem.settings, self._judged, share)
+            held += self._optimised(closer, n_windows, f"balance {share}", 0.72, 0.74)
+        yield held
 
     def _finished(self, candidates: list[Candidate]) -> Candidate | None:
         """Take the better candidates to larger samples and the best to all data; None if none keeps its states."""

@@ -1,9 +1,11 @@
 """What to do where every candidate of a search loses a state: labels that are held, from the most metastable starts.
 
 There may be fewer states than were asked for, or they overlap: leaving ϱ_l of the labels wrong, at a cost of 3ϱ_l, is
-then cheaper than keeping the states apart, and every local search ends with a state less. What is left is to keep the
-labels of a start as they are and to fit a rule to them, or those of a search that has kept most of its states, with one
-of them split. The objectives of such rules do not tell which start was right, their metastability does.
+then cheaper than keeping the states apart, and every local search ends with a state less. What is left is to hold
+labels and to fit a rule to them. Where some states last, these are held, and next to nothing is cut off for the others
+(`m3c_md.search.trimming`). Elsewhere the labels of a start are held as they are, or those of a search that has kept
+most of its states, with one of them split (`m3c_md.search.splitting`). The objectives of such rules do not tell which
+start was right, their metastability does.
 """
 
 from __future__ import annotations
@@ -13,19 +15,33 @@ from dataclasses import replace
 
 import numpy as np
 
-from m3c_md.arrays import IntArray
+from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.frames.windows import equally_spaced
+from m3c_md.matching import same_states
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.problem import SearchProblem
-from m3c_md.search.selection import LARGEST_ERROR, TINY_STATE, Candidate, Standing, remembers, same_decomposition
-from m3c_md.search.splitting import completed_states
+from m3c_md.search.selection import (
+    LARGEST_ERROR,
+    REMEMBERED,
+    SAME_DECOMPOSITION,
+    TINY_STATE,
+    Candidate,
+    Standing,
+    remembers,
+    same_decomposition,
+)
+from m3c_md.search.splitting import completed_states, populated_states
 from m3c_md.search.support import support_of_windows
-from m3c_md.search.trials import Trial, Trials, stream
+from m3c_md.search.trials import RAREST, Trial, Trials, stream
+from m3c_md.search.trimming import remembered_states, trimmed_states
 
 # Starts whose labels are held.
 N_HELD = 4
 # Candidates that have lost a state and are completed.
 N_COMPLETED = 2
+# Candidates whose states may have been forgotten many lag times later, and how many are made of those that have not.
+N_RECALLED = 12
+N_TRIMMED = 2
 # Lower bounds on the labels, as shares of 1/κ, for where labels cannot be held.
 TIGHTER_BALANCE = (0.25, 0.5)
 
@@ -42,14 +58,10 @@ def held_trials(problem: SearchProblem, judged: Sequence[tuple[Trial, Candidate]
     Many lag times later, where that is known: the halves of a state that was cut in two have been forgotten by then,
     and a rare state that a rule has lost may come back when its labels are held. Elsewhere such starts come last.
     """
-    kept: list[tuple[Trial, Candidate]] = []
     trials_of = {id(candidate): trial for trial, candidate in judged}
-    for candidate in _most_useful_first(problem, [candidate for _, candidate in judged]):
-        trial = trials_of[id(candidate)]
-        if len(kept) < N_HELD and not any(same_decomposition(candidate, other) for _, other in kept):
-            kept.append((trial, candidate))
     trials: Trials = {}
-    for trial, candidate in kept:
+    for candidate in _different(_most_useful_first(problem, [candidate for _, candidate in judged]), N_HELD):
+        trial = trials_of[id(candidate)]
         held = Trial(trial.start, labels=trial.labels, least_share=trial.least_share, held=True)
         trials.setdefault(candidate.kernel, []).append(held)
     return trials
@@ -74,29 +86,91 @@ def _most_useful_first(problem: SearchProblem, candidates: Sequence[Candidate]) 
     return sorted(candidates, key=usefulness, reverse=True)
 
 
+def trimmed_trials(problem: SearchProblem, found: Sequence[Candidate], n_windows: int) -> Trials:
+    """Trials that hold those states of some candidates that last, with next to nothing cut off for the others.
+
+    None where it is not known what lasts, or where most of it has been forgotten: states that are left after a few lag
+    times have, too.
+    """
+    sample = _Sample(problem, n_windows)
+    pairs = problem.later_windows(sample.chosen)
+    known = [c for c in sample.met(found) if not np.isnan(c.support.lasting)]
+    recalled: list[tuple[float, Candidate, IntArray]] = []
+    if pairs is not None:
+        for candidate in _different(sorted(known, key=lambda c: -c.support.lasting), N_RECALLED):
+            states = populated_states(sample.scores(candidate), sample.fewest(candidate))
+            if states is not None:
+                states, lasting = remembered_states(states, pairs)
+                recalled.append((lasting, candidate, states))
+    recalled.sort(key=lambda one: -one[0])
+    n_last = int(recalled[0][2].max()) + 1 if recalled else 1
+    if n_last < 2 or recalled[0][0] - 1.0 < REMEMBERED * (n_last - 1):
+        return {}
+    kept: list[IntArray] = []
+    trials: Trials = {}
+    for _, candidate, states in recalled:
+        if len(kept) < N_TRIMMED and not any(same_states(states[0], other, SAME_DECOMPOSITION) for other in kept):
+            kept.append(states[0])
+            ends = sample.coordinates(candidate)
+            labels = trimmed_states(*ends, states, problem.settings.n_states, TINY_STATE)
+            if labels is not None:
+                trial = Trial(f"{candidate.start} (trimmed)", labels=labels, least_share=RAREST, held=True)
+                trials.setdefault(candidate.kernel, []).append(trial)
+    return trials
+
+
 def completed_trials(problem: SearchProblem, found: Sequence[Candidate], n_windows: int, seed: int) -> Trials:
     """Trials that hold the states which the most useful of some candidates have kept, completed by splits."""
-    chosen = equally_spaced(problem.data.n_windows, n_windows)
-    windows, n_states = problem.data.windows[:, chosen], problem.settings.n_states
-    kept: list[Candidate] = []
+    sample = _Sample(problem, n_windows)
     trials: Trials = {}
-    met = [c if c.n_windows == n_windows else _on_windows(problem, c, chosen) for c in found]
-    for candidate in _most_useful_first(problem, met):
-        if len(kept) == N_COMPLETED or any(same_decomposition(candidate, other) for other in kept):
-            continue
-        kept.append(candidate)
-        slices = [problem.data.frames[frames] for frames in (windows[0], windows[-1])]
-        feature_map, metric = problem.feature_map(*candidate.kernel), problem.metrics[candidate.metric]
-        scores = np.stack([candidate.optimum.rule.scores(feature_map(x, np.float32)) for x in slices])
+    for candidate in _different(_most_useful_first(problem, sample.met(found)), N_COMPLETED):
+        first, last = sample.coordinates(candidate)
         rng = stream(seed, "split", candidate.start)
-        # A state that a start was allowed to have is one to keep, however rare.
-        guard = problem.settings.with_least_share(candidate.least_share).guard
-        fewest = max(TINY_STATE, int(np.ceil(guard * n_windows)))
-        labels = completed_states(metric(slices[0]), metric(slices[1]), scores, n_states, fewest, rng)
+        scores, fewest = sample.scores(candidate), sample.fewest(candidate)
+        labels = completed_states(first, last, scores, problem.settings.n_states, fewest, rng)
         if labels is not None:
             trial = Trial(f"{candidate.start} (split)", labels=labels, held=True)
             trials.setdefault(candidate.kernel, []).append(trial)
     return trials
+
+
+def _different(candidates: Sequence[Candidate], n_most: int) -> list[Candidate]:
+    """The first of some candidates, each decomposition once."""
+    kept: list[Candidate] = []
+    for candidate in candidates:
+        if len(kept) < n_most and not any(same_decomposition(candidate, other) for other in kept):
+            kept.append(candidate)
+    return kept
+
+
+class _Sample:
+    """Equally spaced windows of a problem, and what candidates make of them."""
+
+    def __init__(self, problem: SearchProblem, n_windows: int) -> None:
+        self.problem = problem
+        self.chosen = equally_spaced(problem.data.n_windows, n_windows)
+        windows = problem.data.windows[:, self.chosen]
+        self._slices = [problem.data.frames[frames] for frames in (windows[0], windows[-1])]
+
+    def met(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Candidates with their states, and what supports them, on these windows, whichever they met before."""
+        n_windows = len(self.chosen)
+        return [c if c.n_windows == n_windows else _on_windows(self.problem, c, self.chosen) for c in candidates]
+
+    def scores(self, candidate: Candidate) -> FloatArray:
+        """Scores of the first and last frames by the rule of a candidate."""
+        feature_map, rule = self.problem.feature_map(*candidate.kernel), candidate.optimum.rule
+        return np.stack([rule.scores(feature_map(x, np.float32)) for x in self._slices])
+
+    def coordinates(self, candidate: Candidate) -> tuple[FloatArray, FloatArray]:
+        """First and last frames in the metric of a candidate."""
+        first, last = (self.problem.metrics[candidate.metric](x) for x in self._slices)
+        return first, last
+
+    def fewest(self, candidate: Candidate) -> int:
+        """Windows that a state must have: a state that a start was allowed to have is one to keep, however rare."""
+        guard = self.problem.settings.with_least_share(candidate.least_share).guard
+        return max(TINY_STATE, int(np.ceil(guard * len(self.chosen))))
 
 
 def _on_windows(problem: SearchProblem, candidate: Candidate, chosen: IntArray) -> Candidate:

@@ -32,18 +32,27 @@ def completed_states(
     scores : (2, n_states, n_windows) array
         Scores of these frames.
     """
-    populated = np.flatnonzero(np.bincount(scores[0].argmax(axis=0), minlength=n_states) >= fewest)
-    if len(populated) == 0:
+    states = populated_states(scores, fewest)
+    if states is None:
         return None
-    states = scores[:, populated].argmax(axis=1)
-    if np.bincount(states[0], minlength=len(populated)).min() < fewest:
-        return None
-    for number in range(len(populated), n_states):
+    for number in range(int(states.max()) + 1, n_states):
         split = _best_split(first, last, states, number, fewest, rng)
         if split is None:
             return None
         states = split
     return np.asarray(_regrouped(first, last, states, n_states, fewest, rng)[0])
+
+
+def populated_states(scores: FloatArray, fewest: int) -> IntArray | None:
+    """States of windows, (2, n_windows), with at least ``fewest`` of them each; None if that cannot be had.
+
+    Windows of states that have fewer go to the next best state.
+    """
+    populated = np.flatnonzero(np.bincount(scores[0].argmax(axis=0), minlength=scores.shape[1]) >= fewest)
+    if len(populated) == 0:
+        return None
+    states = scores[:, populated].argmax(axis=1)
+    return None if np.bincount(states[0], minlength=len(populated)).min() < fewest else np.asarray(states)
 
 
 def _regrouped(
@@ -54,19 +63,25 @@ def _regrouped(
     Where a large state was cut in two, and a small one was forgotten for it, this puts both right.
     """
     for _ in range(n_states if n_states > 2 else 0):
-        split = _best_split(first, last, _merged(states, n_states), n_states - 1, fewest, rng)
-        if split is None or _metastability(split) <= _metastability(states) + WORTH_REGROUPING:
+        merged = max(all_merged(states), key=metastability_of_states)
+        split = _best_split(first, last, merged, n_states - 1, fewest, rng)
+        if split is None or metastability_of_states(split) <= metastability_of_states(states) + WORTH_REGROUPING:
             break
         states = split
     return states
 
 
-def _merged(states: IntArray, n_states: int) -> IntArray:
-    """States with the two merged that lose the least metastability by it, numbered from zero."""
-    pairs = [(one, other) for one in range(n_states) for other in range(one + 1, n_states)]
-    numbers = np.arange(n_states)
-    merged = [np.where(numbers == other, one, numbers - (numbers > other))[states] for one, other in pairs]
-    return max(merged, key=_metastability)
+def all_merged(states: IntArray) -> list[IntArray]:
+    """States with two of them merged, for every pair, numbered from zero.
+
+    Examples
+    --------
+    >>> [merged.tolist() for merged in all_merged(np.array([0, 1, 2]))]
+    [[0, 0, 1], [0, 1, 0], [0, 1, 1]]
+    """
+    numbers = np.arange(int(states.max()) + 1)
+    pairs = [(one, other) for one in numbers for other in numbers[one + 1 :]]
+    return [np.where(numbers == other, one, numbers - (numbers > other))[states] for one, other in pairs]
 
 
 def _best_split(
@@ -74,10 +89,11 @@ def _best_split(
 ) -> IntArray | None:
     """States with the one of ``number`` split whose halves are the most metastable; None where none can be split."""
     splits = [_split(first, last, states, state, number, fewest, rng) for state in range(number)]
-    return max((split for split in splits if split is not None), key=_metastability, default=None)
+    return max((split for split in splits if split is not None), key=metastability_of_states, default=None)
 
 
-def _metastability(states: IntArray) -> float:
+def metastability_of_states(states: IntArray) -> float:
+    """Q of the states of windows, from the first slice to the last one."""
     weights, parts = np.ones(states.shape[1]), np.zeros(states.shape[1], dtype=np.intp)
     return float(metastability_of(part_transitions(states, weights, parts, int(states.max()) + 1)[0]))
 

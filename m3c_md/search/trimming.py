@@ -1,0 +1,96 @@
+"""Trimming: as many states as were asked for, where fewer are there, with as little damage as possible.
+
+Halves of a state are nearly as metastable as states at the lag time if what they are cut along is slow. Many lag times
+later they are one state. What lasts is kept as it is, and the outermost windows of some state are called another one:
+the answer is then right but for these.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from m3c_md.arrays import FloatArray, IntArray
+from m3c_md.search.splitting import all_merged, metastability_of_states
+
+# A state that adds less than this share of what the others add, many lag times later, is no state of its own. Chosen on
+# systems of which some states are missing (10 and 12 asked for): 0.25 leaves halves of slow noise apart; with 0.5
+# states that are left soon go, too (the soak).
+LEAST_MEMORY = 0.35
+# Directions of the largest spread of a state along which its outermost windows may be cut off.
+MOST_AXES = 5
+
+
+def remembered_states(states: IntArray, pairs: tuple[IntArray, IntArray]) -> tuple[IntArray, float]:
+    """States without those that have been forgotten many lag times later, and the metastability of the rest by then.
+
+    Two states are merged as long as that loses next to nothing of it.
+
+    Parameters
+    ----------
+    states : (n_slices, n_windows) array
+    pairs : pair of index arrays
+        Windows, and those that begin many lag times later.
+
+    Examples
+    --------
+    >>> cut_in_two = np.array([0, 1, 2, 2, 0, 0, 2, 2, 1, 0, 2, 2, 1, 1, 2, 2])
+    >>> later = np.arange(12)
+    >>> remembered_states(cut_in_two[None], (later, later + 4))[0].tolist()
+    [[0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1]]
+    """
+    first, second = pairs
+
+    def lasting(states: IntArray) -> float:
+        return metastability_of_states(np.stack([states[0, first], states[-1, second]]))
+
+    now = lasting(states)
+    while (n_states := int(states.max()) + 1) > 2:
+        merged = max(all_merged(states), key=lasting)
+        if now - (rest := lasting(merged)) >= LEAST_MEMORY * (now - 1.0) / (n_states - 1):
+            break
+        states, now = merged, rest
+    return states, now
+
+
+def trimmed_states(
+    first: FloatArray, last: FloatArray, states: IntArray, n_states: int, fewest: int
+) -> IntArray | None:
+    """As many states as asked for: those given, and the outermost windows of some of them; None if impossible.
+
+    Of all that might be cut off, that is taken which is most metastable.
+
+    Parameters
+    ----------
+    first, last : (n_windows, n_directions) arrays
+        Coordinates of the first and the last frames of windows.
+    states : (2, n_windows) array
+        States of these frames, numbered from zero.
+    n_states : int
+    fewest : int
+        Number of windows that are cut off at a time.
+    """
+    for new in range(int(states.max()) + 1, n_states):
+        cuts = [cut for state in range(new) for cut in _cuts(first, last, states, state, new, fewest)]
+        if not cuts:
+            return None
+        states = max(cuts, key=metastability_of_states)
+    return np.asarray(states[0])
+
+
+def _cuts(first: FloatArray, last: FloatArray, states: IntArray, state: int, new: int, fewest: int) -> list[IntArray]:
+    """States with the outermost windows of one of them cut off, at both ends of all directions of large spread."""
+    inside = states == state
+    points = first[inside[0]]
+    if len(points) < 2 * fewest:
+        return []
+    center = points.mean(axis=0)
+    axes = np.linalg.svd(points - center, full_matrices=False)[2][:MOST_AXES]
+    along = np.stack([(x - center) @ axes.T for x in (first, last)])
+    cuts = []
+    for places in [*np.moveaxis(along, -1, 0), *np.moveaxis(-along, -1, 0)]:
+        border = np.sort(places[0, inside[0]])[-fewest]
+        cut = np.where(inside & (places >= border), new, states)
+        # Repeated values may leave nothing on one side.
+        if np.bincount(cut[0], minlength=new + 1)[[state, new]].min() >= fewest:
+            cuts.append(cut)
+    return cuts
