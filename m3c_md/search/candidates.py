@@ -34,6 +34,7 @@ from m3c_md.search.selection import (
     Standing,
     choose,
     now_better,
+    outlasts,
     same_decomposition,
     unpolished,
 )
@@ -68,6 +69,11 @@ class Search(Exploration):
         winner = self._finished(found)
         while winner is None and (rescued := next(ways_out, None)) is not None:
             winner = self._finished(rescued)
+        aside, self._set_aside = self._set_aside, []
+        if winner is None and aside:
+            winner = self._finished(aside)
+        else:
+            self._end([unpolished(c) for c in aside])
         if winner is None:
             if any(c.fate.kind is FateKind.FAILED for c in self._ended):
                 raise all_failed(self.failures)
@@ -128,6 +134,7 @@ class Search(Exploration):
                 self._end([candidate.ended(FateKind.FAILED, "at full accuracy")])
             elif not self._some_may_win(done):
                 self._end([done[0].ended(FateKind.DEGENERATE, "at full accuracy")])
+                waiting = self._not_outlasted(waiting, done[0])
             else:
                 polished += done
                 better = now_better(candidate, done[0], waiting)
@@ -137,6 +144,15 @@ class Search(Exploration):
         order = self._ranked(polished)
         self._end([unpolished(c) for c in [*order[1:], *waiting]])
         return order[0].ended(FateKind.WINNER) if order else None
+
+    def _not_outlasted(self, waiting: Sequence[Candidate], lost: Candidate) -> list[Candidate]:
+        """Candidates that are left: those are set aside whose states are forgotten where those of the lost one last.
+
+        What it has kept is then worth more, with a state of nothing, than they are.
+        """
+        outlasted = [outlasts(lost, c) for c in waiting]
+        self._set_aside += [c for c, is_outlasted in zip(waiting, outlasted, strict=True) if is_outlasted]
+        return [c for c, is_outlasted in zip(waiting, outlasted, strict=True) if not is_outlasted]
 
     def _dropped(self) -> list[Candidate]:
         """Take back those that were dropped, best first, where solvers failed on better ones."""

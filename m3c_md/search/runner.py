@@ -69,6 +69,7 @@ class Runner:
         # Starts as least squares judges them, and candidates that have come to their end, best first.
         self._judged: Judged = []
         self._ended: list[Candidate] = []
+        self._set_aside: list[Candidate] = []
 
     def report(self, share: float) -> None:
         """Tell which share of the work is done; help that comes late does not undo what was done."""

@@ -291,13 +291,12 @@ def fleeting(candidates: Sequence[Candidate]) -> set[int]:
     if not known:
         return set()
     longest = max(known, key=lambda c: c.support.lasting)
-    if not remembers(longest):
-        return set()
-    return {
-        id(c)
-        for c in known
-        if lasts_longer(longest.support, c.support, FLEETING) and not same_decomposition(c, longest)
-    }
+    return {id(c) for c in known if outlasts(longest, c) and not same_decomposition(c, longest)}
+
+
+def outlasts(one: Candidate, other: Candidate) -> bool:
+    """Whether the states of one candidate last, and are clearly more metastable, many lag times later, than others."""
+    return remembers(one) and lasts_longer(one.support, other.support, FLEETING)
 
 
 def remembers(candidate: Candidate) -> bool:

@@ -9,12 +9,22 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from m3c_md.exceptions import DegenerateSolutionError
+from m3c_md.matching import agreement
 from m3c_md.search import candidates as candidates_module
 from m3c_md.search import rungs as rungs_module
 from m3c_md.search import steps as steps_module
 from m3c_md.search.label_modes import HeldLabels, SearchedLabels
 from m3c_md.search.problem import Kernel
-from m3c_md.search.rescue import N_HELD, TIGHTER_BALANCE, completed_trials, held_trials, outdone, tighter_trials
+from m3c_md.search.rescue import (
+    N_HELD,
+    N_TRIMMED,
+    TIGHTER_BALANCE,
+    completed_trials,
+    held_trials,
+    outdone,
+    tighter_trials,
+    trimmed_trials,
+)
 from m3c_md.search.selection import LARGEST_ERROR
 from m3c_md.search.steps import least_squares_of_kernel
 from m3c_md.search.trials import TRIALS_AT_ONCE, Trial
@@ -34,6 +44,13 @@ def too_many():
     """Three wells and four states asked for: there is no fourth."""
     trajectories, wells = switching([400, 400, 400], np.random.default_rng(0), spread=0.5)
     return problem_of(trajectories, 4, n_features=24, starts=("lumping",)), np.concatenate(wells)
+
+
+@pytest.fixture(scope="module")
+def lasting_wells():
+    """Three wells that last, and five states asked for."""
+    trajectories, wells = switching([1000, 1000], np.random.default_rng(5), stay=0.995, spread=0.6)
+    return problem_of(trajectories, 5, n_features=40, starts=TestWholeSearch.STARTS), np.concatenate(wells)
 
 
 def judged(*candidates):
@@ -157,8 +174,46 @@ def test_a_start_that_is_clearly_more_metastable_calls_for_help(problem):
     assert not outdone(problem, best, judged(lucky))
 
 
+class TestTrimmed:
+    """Three wells that last, and a fourth state asked for."""
+
+    @staticmethod
+    def with_halves(stay):
+        """The rule of least squares for three wells, one of them cut in two by chance, on all windows."""
+        trajectories, wells = switching([1500, 1500], np.random.default_rng(3), stay=stay, spread=0.4)
+        problem = problem_of(trajectories, 4, n_features=40)
+        wells = np.concatenate([w[:-1] for w in wells])
+        middle = np.concatenate([x[:-1] for x in trajectories])[:, 1]
+        halves = np.where((wells == 0) & (middle > 0.0), 3, wells)
+        everywhere = np.arange(len(wells))
+        given = [Trial("halves", labels=halves)]
+        ((_, found),) = least_squares_of_kernel(problem, Kernel(2.0), given, everywhere, "class-averaged", [])
+        return problem, wells, found
+
+    def test_halves_are_put_together_and_little_is_cut_off(self):
+        problem, wells, found = self.with_halves(stay=0.995)
+        assert agreement(found.optimum.labels, wells) < 0.9
+        ((trial,),) = trimmed_trials(problem, [found], len(wells)).values()
+        assert (trial.start, trial.held) == ("halves (trimmed)", True)
+        assert set(trial.labels.tolist()) == {0, 1, 2, 3}
+        assert agreement(trial.labels, wells) > 0.98
+
+    def test_nothing_is_made_of_states_that_are_left_soon(self):
+        problem, wells, found = self.with_halves(stay=0.9)
+        assert trimmed_trials(problem, [found], len(wells)) == {}
+
+    def test_nothing_is_made_where_no_later_times_are_known(self):
+        trajectories, _ = switching([6] * 150, np.random.default_rng(0))
+        problem = problem_of(trajectories, 4, lagtime=1)
+        everywhere = np.arange(problem.data.n_windows)
+        given = [Trial("any", labels=everywhere % 4)]
+        ((_, found),) = least_squares_of_kernel(problem, Kernel(2.0), given, everywhere, "class-averaged", [])
+        assert trimmed_trials(problem, [found], len(everywhere)) == {}
+
+
 class TestWholeSearch:
     WIDTHS = tuple(0.75 * 2.0 ** (0.5 * j) for j in range(6))
+    STARTS = ("kinetic", "lumping", "kmeans")
 
     def test_more_states_than_there_are_end_with_held_labels(self, too_many):
         problem, wells = too_many
@@ -167,9 +222,33 @@ class TestWholeSearch:
         assert winner.populations.min() >= problem.settings.floor
         assert winner.optimum.converged
         states = winner.optimum.rule.scores(problem.feature_map(winner.bandwidth)(problem.data.frames)).argmax(axis=0)
-        # The three wells are kept apart: one of them is cut in two.
+        # The three wells are kept apart.
         shares = [np.bincount(wells[states == k], minlength=3).max() / (states == k).sum() for k in range(4)]
         assert min(shares) > 0.9
+
+    def test_the_wells_that_last_are_hardly_touched(self, lasting_wells):
+        problem, wells = lasting_wells
+        winner = search(problem, self.WIDTHS, self.STARTS, selection="class-averaged")[0]
+        assert winner.start.endswith("(trimmed)")
+        features = problem.feature_map(*winner.kernel)(problem.data.frames)
+        states = winner.optimum.rule.scores(features).argmax(axis=0)
+        assert set(states.tolist()) == set(range(5))
+        assert agreement(states, wells) > 0.96
+
+    def test_where_trimmed_states_are_lost_too_others_are_held(self, lasting_wells, monkeypatch):
+        """One way out after another, and none of them twice."""
+        problem, _ = lasting_wells
+        stages = []
+
+        def no_way(self, candidates):
+            stages.append([c.start for c in candidates])
+
+        monkeypatch.setattr(candidates_module.Search, "_finished", no_way)
+        with pytest.raises(DegenerateSolutionError):
+            search(problem, self.WIDTHS, self.STARTS, selection="class-averaged")
+        assert len(stages) == 2
+        assert all(name.endswith("(trimmed)") for name in stages[0][-1:])
+        assert not any(name.endswith("(trimmed)") for name in stages[1])
 
     def test_the_effort_is_bounded(self, too_many, monkeypatch):
         """A few local searches that lose a state, not all of them, and no other search after that."""
@@ -184,7 +263,7 @@ class TestWholeSearch:
             monkeypatch.setattr(mode, "optimum", counted)
         search(problem, self.WIDTHS, ("kinetic", "lumping", "kmeans", "random"), selection="class-averaged")
         assert calls.count(False) <= 4 * TRIALS_AT_ONCE
-        assert calls.count(True) <= 2 * N_HELD
+        assert calls.count(True) <= 2 * N_HELD + 2 * N_TRIMMED
 
     def test_single_frames_are_held_closer_to_balance(self):
         frames = np.random.default_rng(0).normal(size=(400, 2))
@@ -196,3 +275,36 @@ class TestWholeSearch:
             return
         assert found[0].populations.min() >= problem.settings.floor
         assert not found[0].held
+
+
+class TestSetAside:
+    """Where the best candidate loses a state at full accuracy, others are judged by what it has kept."""
+
+    @staticmethod
+    def lasting(name, shift, lasting):
+        """A candidate of Q 2.5 whose states add so much many lag times later, whichever part is left out."""
+        found = candidate(name, 1.0, 0.5, shift)
+        return replace(found, support=replace(found.support, lasting=lasting, lasting_without=(lasting,) * 5))
+
+    @pytest.mark.parametrize(("left", "used"), [(1.9, False), (2.3, True)])
+    def test_a_candidate_that_forgets_what_the_lost_one_remembers_comes_last(self, problem, monkeypatch, left, used):
+        best, other = self.lasting("best", 0, 2.2), self.lasting("other", 1, left)
+        polished = []
+
+        def polish(self, one):
+            polished.append(one.start)
+            lost = one.start == "best"
+            return replace(one, populations=np.array([0.5, 0.5, 0.0])) if lost else one
+
+        def way_out(self, found):
+            polished.append("way out")
+            yield []
+
+        monkeypatch.setattr(candidates_module.Search, "_explored", lambda self: [best, other])
+        monkeypatch.setattr(candidates_module.Search, "_in_need", lambda self, found: False)
+        monkeypatch.setattr(candidates_module.Search, "_climbed", lambda self, found: list(found))
+        monkeypatch.setattr(candidates_module.Search, "_polished", polish)
+        monkeypatch.setattr(candidates_module.Search, "_rescued", way_out)
+        winner = search(problem, (1.0,), ("lumping",))[0]
+        assert winner.start == "other"
+        assert polished == (["best", "other"] if used else ["best", "way out", "other"])
