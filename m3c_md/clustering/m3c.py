@@ -51,7 +51,8 @@ class M3C(MarginEstimator):
         Smallest and largest share of the transition pairs that a state may have. A start that holds a rarer state (down
         to 0.001, and to ten pairs) may keep it, and wins with a `RareStateWarning` if it scores better and its states
         are seen in several independent parts of the data; a first number above 0.02 is never undercut. A solution whose
-        rule leaves some state without frames is degenerate and does not win. Where all do that, the labels of the most
+        rule leaves some state without frames is degenerate and does not win. Where all do that, those states are kept
+        that last, and a few frames are cut off for each of the others; where none last, the labels of the most
         metastable starts are left as they are, and the best of them is taken (with an `OverlappingStatesWarning`).
     reweight : bool, default=True
         Whether to weight transition pairs towards the relaxed distribution: removes the bias of trajectories started

@@ -78,7 +78,7 @@ def _lost_states(winner: Candidate, asked: SearchSettings, lagtime: int) -> str:
     """Say that every candidate has lost a state, what was done about it, and what the user can do."""
     n_states = asked.n_states
     way = (
-        f"the states of a first guess were kept (Q = {winner.metastability:.2f} of at most {n_states})"
+        f"labels were held as start {winner.start!r} gives them (Q = {winner.metastability:.2f} of at most {n_states})"
         if winner.held
         else f"each state was held to at least {winner.least_share:.1%} of the frames"
     )

@@ -114,7 +114,8 @@ def trimmed_trials(problem: SearchProblem, found: Sequence[Candidate], n_windows
             ends = sample.coordinates(candidate)
             labels = trimmed_states(*ends, states, problem.settings.n_states, TINY_STATE)
             if labels is not None:
-                trial = Trial(f"{candidate.start} (trimmed)", labels=labels, least_share=RAREST, held=True)
+                name = f"{candidate.start} ({states.max() + 1} of {problem.settings.n_states} last)"
+                trial = Trial(name, labels=labels, least_share=RAREST, held=True)
                 trials.setdefault(candidate.kernel, []).append(trial)
     return trials
 

@@ -194,7 +194,7 @@ class TestTrimmed:
         problem, wells, found = self.with_halves(stay=0.995)
         assert agreement(found.optimum.labels, wells) < 0.9
         ((trial,),) = trimmed_trials(problem, [found], len(wells)).values()
-        assert (trial.start, trial.held) == ("halves (trimmed)", True)
+        assert (trial.start, trial.held) == ("halves (3 of 4 last)", True)
         assert set(trial.labels.tolist()) == {0, 1, 2, 3}
         assert agreement(trial.labels, wells) > 0.98
 
@@ -229,7 +229,7 @@ class TestWholeSearch:
     def test_the_wells_that_last_are_hardly_touched(self, lasting_wells):
         problem, wells = lasting_wells
         winner = search(problem, self.WIDTHS, self.STARTS, selection="class-averaged")[0]
-        assert winner.start.endswith("(trimmed)")
+        assert winner.start.endswith("(3 of 5 last)")
         features = problem.feature_map(*winner.kernel)(problem.data.frames)
         states = winner.optimum.rule.scores(features).argmax(axis=0)
         assert set(states.tolist()) == set(range(5))
@@ -247,8 +247,8 @@ class TestWholeSearch:
         with pytest.raises(DegenerateSolutionError):
             search(problem, self.WIDTHS, self.STARTS, selection="class-averaged")
         assert len(stages) == 2
-        assert all(name.endswith("(trimmed)") for name in stages[0][-1:])
-        assert not any(name.endswith("(trimmed)") for name in stages[1])
+        assert all(name.endswith("last)") for name in stages[0][-1:])
+        assert not any(name.endswith("last)") for name in stages[1])
 
     def test_the_effort_is_bounded(self, too_many, monkeypatch):
         """A few local searches that lose a state, not all of them, and no other search after that."""
