@@ -30,6 +30,11 @@ NEGLIGIBLE = 1e-8
 MOST_DIRECTIONS = 50
 # Frames whose features are in memory at a time.
 CHUNK = 8192
+# Frames that may be outliers: no more than the fewest that a state may have, as a number and as a share of all; of
+# small data no more than a share of them.
+FEW_FRAMES = 10
+FEW_OF_ALL = 1e-3
+FEW_OF_SMALL = 0.05
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,28 @@ class Metric:
     def full_matrix(self) -> FloatArray:
         """A Aᵀ, whose quadratic form is the squared distance."""
         return np.asarray(np.diag(self.matrix**2) if self.matrix.ndim == 1 else self.matrix @ self.matrix.T)
+
+
+@dataclass(frozen=True)
+class Typical:
+    """What is typical of columns.
+
+    Attributes
+    ----------
+    mean, spread : (n_columns,) arrays
+        Means and standard deviations; without a few frames where these have more than half of the variance.
+    lowest, highest : (n_columns,) arrays, optional
+        Range of the other frames where there are such columns, infinite for those that are not.
+    """
+
+    mean: FloatArray
+    spread: FloatArray
+    lowest: FloatArray | None = None
+    highest: FloatArray | None = None
+
+    def clipped(self, frames: FloatArray) -> FloatArray:
+        """Frames, with those beyond the typical range at its end."""
+        return frames if self.lowest is None else np.clip(frames, self.lowest, self.highest)
 
 
 @dataclass(frozen=True)
@@ -98,20 +125,22 @@ def lagged_moments(
     first: np.ndarray,
     last: np.ndarray,
     scale: FloatArray,
-    known: tuple[FloatArray, FloatArray] | None = None,
+    known: Typical | None = None,
 ) -> LaggedMoments:
     """Second moments of the windows that begin with the frames ``first`` and end with the frames ``last``.
 
-    Columns are divided by ``scale``, and by one number more: single precision knows no numbers like 1e90.
-    ``known``: means and standard deviations of the columns (`mean_and_spread`), where somebody has asked for them.
+    Columns are divided by ``scale``, and by one number more: single precision knows no numbers like 1e90. Frames beyond
+    the typical range of a column count as if they were at its end.
+    ``known``: what is typical of the columns (`typical_values`), where somebody has asked for it.
     """
-    center, spread = mean_and_spread(frames) if known is None else known
-    scale = scale * (spread / scale).max()
+    typical = typical_values(frames) if known is None else known
+    center, scale = typical.mean, scale * (typical.spread / scale).max()
     n_columns = frames.shape[1]
     of_sums, of_differences, mean = (np.zeros(s) for s in ((n_columns, n_columns), (n_columns, n_columns), n_columns))
     for start in range(0, len(first), CHUNK):
         x, y = (
-            ((frames[numbers[start : start + CHUNK]] - center) / scale).astype(np.float32) for numbers in (first, last)
+            ((typical.clipped(frames[numbers[start : start + CHUNK]]) - center) / scale).astype(np.float32)
+            for numbers in (first, last)
         )
         # Symmetric products of sums and of differences are half the work of those of first and last frames.
         sums, differences = x + y, x - y
@@ -121,6 +150,40 @@ def lagged_moments(
     n, outer = len(first), np.outer(mean, mean) / len(first) ** 2
     instantaneous, lagged = 0.25 * (of_sums + of_differences) / n, 0.25 * (of_sums - of_differences) / n
     return LaggedMoments(scale, instantaneous - outer, lagged - outer)
+
+
+def typical_values(frames: FloatArray) -> Typical:
+    """What is typical of columns: a few frames far away from all others do not decide about their units.
+
+    Examples
+    --------
+    >>> column = np.sin(np.arange(1000.0))
+    >>> column[7] = 1e9
+    >>> typical = typical_values(column[:, None])
+    >>> typical.spread.round(1).tolist(), typical.clipped(column[6:8, None]).round(1).tolist()
+    ([0.7], [[-0.3], [1.0]])
+    """
+    mean, spread = mean_and_spread(frames)
+    typical = Typical(mean, spread)
+    n_frames, n_few = len(frames), max(FEW_FRAMES, int(FEW_OF_ALL * len(frames)))
+    if n_frames < n_few / FEW_OF_SMALL:
+        return typical
+    furthest = np.maximum(frames.max(axis=0) - mean, mean - frames.min(axis=0))
+    # Elsewhere so few frames cannot have half of the variance.
+    suspects = np.flatnonzero(furthest > spread * np.sqrt(0.5 * n_frames / n_few))
+    if not len(suspects):
+        return typical
+    mean, spread = mean.copy(), spread.copy()
+    lowest, highest = np.full(len(mean), -np.inf), np.full(len(mean), np.inf)
+    for column in suspects:
+        values = frames[:, column]
+        by_distance = np.argpartition(np.abs(values - np.median(values)), n_frames - n_few)
+        kept = values[by_distance[: n_frames - n_few]]
+        # A column that is constant but for these frames tells nothing else.
+        if 0.0 < kept.std() < np.sqrt(0.5) * spread[column]:
+            mean[column], spread[column] = kept.mean(), kept.std()
+            lowest[column], highest[column] = kept.min(), kept.max()
+    return Typical(mean, spread, lowest, highest)
 
 
 def mean_and_spread(frames: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -10,6 +10,7 @@ Where all lose a state, a few starts whose labels are held take their place (`m3
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from zlib import crc32
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from m3c_md.exceptions import DegenerateSolutionError
 from m3c_md.search.exploration import Exploration
 from m3c_md.search.failures import all_failed, excused, failed_starts
-from m3c_md.search.fate import FateKind
+from m3c_md.search.fate import Fate, FateKind
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.metrics import LEARNED
 from m3c_md.search.rescue import (
@@ -74,6 +75,8 @@ class Search(Exploration):
             winner = self._finished(aside)
         else:
             self._end([unpolished(c) for c in aside])
+        if winner is None:
+            winner = self._finished(self._safest())
         if winner is None:
             if any(c.fate.kind is FateKind.FAILED for c in self._ended):
                 raise all_failed(self.failures)
@@ -153,6 +156,13 @@ class Search(Exploration):
         outlasted = [outlasts(lost, c) for c in waiting]
         self._set_aside += [c for c, is_outlasted in zip(waiting, outlasted, strict=True) if is_outlasted]
         return [c for c, is_outlasted in zip(waiting, outlasted, strict=True) if not is_outlasted]
+
+    def _safest(self) -> list[Candidate]:
+        """Take back those that were not needed, of the largest rarest states, where better ones have lost a state."""
+        left = [c for c in self._ended if c.fate.kind is FateKind.FINALIST and self._some_may_win([c])]
+        safest = sorted(left, key=lambda c: -c.populations.min())[:MOST_POLISHED]
+        self._ended = [c for c in self._ended if not any(c is one for one in safest)]
+        return [replace(c, fate=Fate()) for c in safest]
 
     def _dropped(self) -> list[Candidate]:
         """Take back those that were dropped, best first, where solvers failed on better ones."""

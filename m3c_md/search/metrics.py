@@ -16,13 +16,13 @@ from m3c_md.optimize.metric import (
     Metric,
     gradient_metric,
     kinetic_metric,
-    mean_and_spread,
     shared_metric,
     square_root,
+    typical_values,
     with_extent,
     with_variance,
 )
-from m3c_md.search.problem import FEW_COLUMNS, SearchProblem, divisors
+from m3c_md.search.problem import FEW_COLUMNS, SearchProblem, divisors, with_slow_spaces
 from m3c_md.search.selection import Candidate
 from m3c_md.search.trials import stream
 
@@ -58,24 +58,40 @@ def with_competing_metrics(problem: SearchProblem, choice: MetricChoice, kind: F
     """Return the problem with all metrics that compete from the beginning."""
     if problem.moments is None:
         return problem
-    moments, n_columns = problem.moments, len(problem.scale)
-    most = min(n_columns, MOST_DIRECTIONS)
-    few = max(2, problem.settings.n_states - 1)
-    metrics = [kinetic_metric("kinetic", moments, 1.0, most)]
+    n_columns = len(problem.scale)
+    metrics = [kinetic_metric("kinetic", problem.moments, 1.0, min(n_columns, MOST_DIRECTIONS))]
     if n_columns > FEW_COLUMNS:
-        metrics += [
-            kinetic_metric("kinetic 2", moments, 2.0, most),
-            kinetic_metric(f"{few} slowest", moments, 1.0, few),
-            shared_metric("shared", moments, min(most, 2 * few)),
-        ]
-        if problem.late_moments is not None:
-            metrics.append(kinetic_metric("late", problem.late_moments, 1.0, min(most, 2 * few)))
+        metrics += _sharper_metrics(problem)
     # Where nothing is slow, there is no such metric: all frames would be alike.
     metrics = [metric for metric in metrics if metric.matrix.any()]
     if choice == "kinetic" and metrics:
         problem = replace(problem, metrics={})
     for metric in metrics:
         problem = with_new_metric(problem, metric, kind, seed)
+    return problem
+
+
+def _sharper_metrics(problem: SearchProblem) -> list[Metric]:
+    """Metrics that leave more directions out than the kinetic one."""
+    assert problem.moments is not None
+    most = min(len(problem.scale), MOST_DIRECTIONS)
+    few = max(2, problem.settings.n_states - 1)
+    metrics = [
+        kinetic_metric("kinetic 2", problem.moments, 2.0, most),
+        kinetic_metric(f"{few} slowest", problem.moments, 1.0, few),
+        shared_metric("shared", problem.moments, min(most, 2 * few)),
+    ]
+    if problem.late_moments is not None:
+        metrics.append(kinetic_metric("late", problem.late_moments, 1.0, min(most, 2 * few)))
+    return metrics
+
+
+def with_slow_directions(problem: SearchProblem, kind: FeatureKind, seed: int) -> SearchProblem:
+    """Return a problem of few columns with the partitions and metrics that problems of many columns have."""
+    problem = with_slow_spaces(problem, stream(seed, "slow spaces"))
+    for metric in _sharper_metrics(problem):
+        if metric.matrix.any():
+            problem = with_new_metric(problem, metric, kind, seed)
     return problem
 
 
@@ -118,7 +134,8 @@ def _covariance(problem: SearchProblem) -> FloatArray:
     """Covariance of the scaled columns, but for a factor; that of the windows where it is known already."""
     if problem.moments is not None:
         return problem.moments.instantaneous
-    return np.atleast_2d(np.cov((problem.data.frames / problem.scale).T, ddof=0))
+    frames = typical_values(problem.data.frames).clipped(problem.data.frames)
+    return np.atleast_2d(np.cov((frames / problem.scale).T, ddof=0))
 
 
 def learned_metric(problem: SearchProblem, candidate: Candidate, name: str) -> Metric:
@@ -197,7 +214,7 @@ def exchange_relevance(problem: SearchProblem, candidate: Candidate) -> FloatArr
 
 def sensitivity_of(problem: SearchProblem, winner: Candidate) -> dict[str, Any]:
     """Directions along which the winner's scores change, the unit of each column, and how much each matters."""
-    spread = mean_and_spread(problem.data.frames)[1]
+    spread = typical_values(problem.data.frames).spread
     # A constant column may change the scores of a rule, but never did.
     of_rule = sensitivity(problem, winner).matrix * spread[:, None]
     directions, sizes, _ = np.linalg.svd(of_rule, full_matrices=False)

@@ -19,10 +19,11 @@ from m3c_md.optimize.feature_map import FeatureKind, FourierMap, draw_fourier_ma
 from m3c_md.optimize.metric import (
     LaggedMoments,
     Metric,
+    Typical,
     kinetic_metric,
     lagged_moments,
-    mean_and_spread,
     shared_metric,
+    typical_values,
     with_extent,
 )
 from m3c_md.partitions.k_medoids import k_medoids
@@ -194,16 +195,18 @@ def prepare_problem(
 
     ``kinetic``: whether slow directions of the columns are wanted. ``given``: a metric that takes the place of all.
     """
-    mean, spread = mean_and_spread(data.frames)
-    columns = column_scale(data.frames, scale, spread)
+    typical = typical_values(data.frames)
+    columns = column_scale(data.frames, scale, typical.spread)
     first = Metric(STANDARD, 1.0 / columns) if given is None else with_extent(given, data.frames, columns)
     # First of all, so that the features depend on nothing but the seed and the number of directions.
     base_map = draw_fourier_map(first.n_directions, n_features, rng, kind=feature_kind)
     moments = late = None
     if kinetic:
-        moments = lagged_moments(data.frames, data.windows[0], data.windows[-1], columns, (mean, spread))
-        late = _late_moments(data, columns, (mean, spread)) if len(columns) > FEW_COLUMNS else None
-    spaces = [first] if moments is None else _slow_spaces(first, moments, late)
+        moments = lagged_moments(data.frames, data.windows[0], data.windows[-1], columns, typical)
+        late = _late_moments(data, columns, typical) if len(columns) > FEW_COLUMNS else None
+    spaces = [first]
+    if moments is not None and len(columns) > FEW_COLUMNS:
+        spaces += _slow_spaces(moments, late)
     enough = next(number for most, number in N_PARTITIONS if data.n_windows <= most)
     n_partitions = enough if reweight else int("pcca" in starts or "lumping" in starts)
     if n_partitions:
@@ -230,7 +233,7 @@ def prepare_problem(
     return problem.with_metric(first, base_map)
 
 
-def _late_moments(data: WindowSet, scale: FloatArray, known: tuple[FloatArray, FloatArray]) -> LaggedMoments | None:
+def _late_moments(data: WindowSet, scale: FloatArray, known: Typical) -> LaggedMoments | None:
     """Second moments at a longer lag time, by which fast noise has gone; None where that leaves too few windows."""
     pairs = data.later(LATE)
     if pairs is None:
@@ -241,13 +244,11 @@ def _late_moments(data: WindowSet, scale: FloatArray, known: tuple[FloatArray, F
     return lagged_moments(data.frames, first, last, scale, known)
 
 
-def _slow_spaces(standard: Metric, moments: LaggedMoments, late: LaggedMoments | None) -> list[Metric]:
-    """Spaces in which frames are partitioned: of scaled columns where these are few, of slow directions otherwise.
+def _slow_spaces(moments: LaggedMoments, late: LaggedMoments | None) -> list[Metric]:
+    """Spaces of slow directions in which frames are partitioned, beside that of scaled columns.
 
     Cells in hundreds of columns would say little about the slow ones.
     """
-    if len(standard.matrix) <= FEW_COLUMNS:
-        return [standard]
     slow = [
         kinetic_metric("slow", moments, 1.0, CELL_DIRECTIONS),
         shared_metric("shared", moments, CELL_DIRECTIONS),
@@ -255,7 +256,24 @@ def _slow_spaces(standard: Metric, moments: LaggedMoments, late: LaggedMoments |
     if late is not None:
         slow.append(kinetic_metric("late", late, 1.0, CELL_DIRECTIONS))
     # Where nothing is slow, there are no such directions: all frames would be alike.
-    return [standard, *(space for space in slow if space.matrix.any())]
+    return [space for space in slow if space.matrix.any()]
+
+
+def with_slow_spaces(problem: SearchProblem, rng: np.random.Generator) -> SearchProblem:
+    """Return a problem of few columns with partitions in slow directions, too, as problems of many columns have them.
+
+    Weights of windows stay what they are.
+    """
+    assert problem.moments is not None
+    late = _late_moments(problem.data, problem.scale, typical_values(problem.data.frames))
+    spaces = _slow_spaces(problem.moments, late)
+    partitions = [find_microstates(problem.data, space, rng) for space in spaces]
+    return replace(
+        problem,
+        late_moments=late,
+        spaces=[*problem.spaces, *spaces],
+        partitions=[*problem.partitions, *partitions],
+    )
 
 
 def _ratios_of_block(
@@ -269,7 +287,7 @@ def _ratios_of_block(
 
 
 def column_scale(frames: FloatArray, scale: ColumnScale, spread: FloatArray | None = None) -> FloatArray:
-    """Divisors of the columns: ones, or standard deviations (one for a constant column).
+    """Divisors of the columns: ones, or typical standard deviations (one for a constant column).
 
     ``spread``: standard deviations, where they are known.
 
@@ -288,7 +306,7 @@ def column_scale(frames: FloatArray, scale: ColumnScale, spread: FloatArray | No
         )
     if scale == "none":
         return np.ones(frames.shape[1])
-    return divisors(mean_and_spread(frames)[1] if spread is None else spread)
+    return divisors(typical_values(frames).spread if spread is None else spread)
 
 
 def divisors(spread: FloatArray) -> FloatArray:
@@ -304,7 +322,7 @@ def divisors(spread: FloatArray) -> FloatArray:
 
 def default_bandwidths(frames: FloatArray, scale: FloatArray) -> FloatArray:
     """Bandwidths from 0.18 to 2 times the root mean square distance between frames, half an octave apart."""
-    spread = mean_and_spread(frames)[1] / scale
+    spread = typical_values(frames).spread / scale
     return np.asarray(np.array(BANDWIDTH_FACTORS) * np.sqrt(2.0 * (spread**2).sum()))
 
 

@@ -70,12 +70,14 @@ def held_trials(problem: SearchProblem, judged: Sequence[tuple[Trial, Candidate]
 def _most_useful_first(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Candidates by how long their states last, if that is known of them and says anything.
 
-    It says nothing where even the longest-lived states have been forgotten by then; there, and elsewhere last, they are
-    in the order of what fresh data would keep of their metastability, those that have lost a state after all others.
+    It says nothing where even the longest-lived states have kept little of what the most metastable ones had; there,
+    and elsewhere last, they are in the order of what fresh data would keep of their metastability, those that have lost
+    a state after all others.
     """
     known = [c for c in candidates if not np.isnan(c.support.lasting)]
     longest = max(known, key=lambda c: c.support.lasting, default=None)
-    lasting = {id(c) for c in known} if longest is not None and remembers(longest) else set()
+    highest = max((c.metastability for c in known), default=1.0)
+    lasting = {id(c) for c in known} if longest is not None and remembers(longest, highest) else set()
 
     def usefulness(candidate: Candidate) -> tuple[bool, bool, float]:
         if id(candidate) in lasting:

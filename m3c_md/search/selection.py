@@ -295,13 +295,22 @@ def fleeting(candidates: Sequence[Candidate]) -> set[int]:
 
 
 def outlasts(one: Candidate, other: Candidate) -> bool:
-    """Whether the states of one candidate last, and are clearly more metastable, many lag times later, than others."""
-    return remembers(one) and lasts_longer(one.support, other.support, FLEETING)
+    """Whether the states of one candidate last, and are clearly more metastable, many lag times later, than others.
+
+    They must have kept enough of what either had: labels with next to no memory, by chance or of something very slow,
+    lose none of it, and that says nothing against states that live for some lag times.
+    """
+    highest = max(one.metastability, other.metastability)
+    return remembers(one, highest) and lasts_longer(one.support, other.support, FLEETING)
 
 
-def remembers(candidate: Candidate) -> bool:
-    """Whether states have kept enough of their metastability many lag times later; labels without memory have 1."""
-    return bool(candidate.support.lasting - 1.0 >= REMEMBERED * (candidate.metastability - 1.0))
+def remembers(candidate: Candidate, highest: float | None = None) -> bool:
+    """Whether states have kept enough of their metastability many lag times later; labels without memory have 1.
+
+    ``highest``: the metastability of which enough must be left, if it is not their own.
+    """
+    before = candidate.metastability if highest is None else highest
+    return bool(candidate.support.lasting - 1.0 >= REMEMBERED * (before - 1.0))
 
 
 def clearly_above(one: Candidate, other: Candidate, errors: float = INTERVAL) -> bool:
