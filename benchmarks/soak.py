@@ -82,16 +82,17 @@ def soak(system: System, scale: float = 1.0, *, against: bool = True) -> dict[st
     foreign = sorted({f"{w.category.__name__}: {w.message}"[:200] for w in told if w not in ours})
     if foreign and row["outcome"] != "bad":
         row |= {"outcome": "bad", "reason": "foreign warning", "text": "; ".join(foreign)}
+    truth = None if system.truth is None else np.concatenate(system.truth)
+    if truth is not None:
+        row["accuracy"] = None if labels is None else round(agreement(np.concatenate(labels), truth), 5)
     if not against:
         return row
     theirs, spent, note = rival(system)
     row |= {"deeptime seconds": round(spent, 4), "deeptime failed": note}
     if "seconds" in row and not note:  # a rival that failed has no cost to compare with
         row["ratio"] = round(row["seconds"] / max(spent, 1e-4), 4)
-    if system.truth is not None:
-        truth = np.concatenate(system.truth)
-        row |= {"accuracy": None if labels is None else round(agreement(np.concatenate(labels), truth), 5)}
-        row |= {"deeptime accuracy": None if theirs is None else round(agreement(np.concatenate(theirs), truth), 5)}
+    if truth is not None:
+        row["deeptime accuracy"] = None if theirs is None else round(agreement(np.concatenate(theirs), truth), 5)
     return row
 
 

@@ -25,6 +25,7 @@ from m3c_md.search.rescue import (
     TIGHTER_BALANCE,
     completed_trials,
     held_trials,
+    labelled_trials,
     outdone,
     tighter_trials,
     trimmed_trials,
@@ -75,8 +76,8 @@ class Search(Exploration):
             winner = self._finished(aside)
         else:
             self._end([unpolished(c) for c in aside])
-        if winner is None:
-            winner = self._finished(self._safest())
+        if winner is None and (safest := self._safest()):
+            winner = self._finished(safest)
         if winner is None:
             if any(c.fate.kind is FateKind.FAILED for c in self._ended):
                 raise all_failed(self.failures)
@@ -106,7 +107,17 @@ class Search(Exploration):
         known = [*found, *lost, *(c for _, c in self._judged)]
         held: list[Candidate] = []
         if len(self.problem.data.windows) > 1:  # single frames do not tell whether a start is metastable
-            held = self._optimised(trimmed_trials(self.problem, known, n_windows), n_windows, "trimmed", 0.7, 0.705)
+            # Where a rare state is at stake, small samples are of no use.
+            most = self.sizes[-1][0]
+            labelled = labelled_trials(self.problem, self._labels_of_starts(), self._judged, most)
+            found_again = self._optimised(labelled, most, "labels", 0.7, 0.702)
+            highest = max((c.metastability for _, c in self._judged), default=np.inf)
+            if self._some_may_win([c for c in found_again if c.metastability > highest]):
+                yield found_again
+            else:
+                self._end([c.ended(FateKind.DROPPED, "by its metastability") for c in found_again])
+            trimmed = trimmed_trials(self.problem, known, n_windows)
+            held += self._optimised(trimmed, n_windows, "trimmed", 0.702, 0.705)
             if self._some_may_win(held):
                 yield held
                 held = []
@@ -180,6 +191,8 @@ class Search(Exploration):
         for rung, (n_windows, n_keep) in enumerate(self.sizes[1:]):
             if n_windows == self.sizes[-1][0] and self._is_decided(alive):
                 break
+            if all(c.n_windows >= n_windows for c in alive):
+                continue
             begin, end = (0.74 + 0.16 * (rung + i) / (len(self.sizes) - 1) for i in (0, 1))
             further = self._optimised(continued(alive), n_windows, f"{n_windows} windows", begin, end)
             arrived = {(c.start, c.kernel, c.held) for c in further}

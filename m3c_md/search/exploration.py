@@ -27,6 +27,7 @@ from m3c_md.search.trials import (
     labels_of_start,
     scouting,
     sweep,
+    trial_name,
 )
 
 # Beyond this number of states trials become fewer in proportion: each takes as much longer.
@@ -84,6 +85,14 @@ class Exploration(Runner):
         rarer = options.selection != "objective"
         return first_trials(self.problem, kernels, named, self.sizes[0][0], options.seed, self.failures, rarer=rarer)
 
+    def _labels_of_starts(self) -> list[tuple[str, IntArray]]:
+        """Labels of all windows by starts that are the same for all kernels, with the names of their trials."""
+        return [
+            (trial_name(self.starts[number], number, place), labels)
+            for number, given in self._labels.items()
+            for place, labels in enumerate(given)
+        ]
+
     def _scouting_kernels(self) -> list[Kernel]:
         """Kernels with which starts are judged first: several bandwidths in scaled columns, one in other metrics."""
         scouts = scouting(self.bandwidths)
@@ -140,7 +149,7 @@ class Exploration(Runner):
         return min((c for _, c in self._judged), key=lambda c: c.score)
 
     def _noise_may_hide_states(self) -> bool:
-        """Whether the best start is metastable, but its states are not apart: some of a few columns may be slow noise."""
+        """Whether the best start is metastable, but its states are not apart: slow noise may hide others."""
         if self.problem.moments is None or len(self.problem.scale) <= VERY_FEW_COLUMNS or not self._judged:
             return False
         best = self._best_judged()

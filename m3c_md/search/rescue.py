@@ -19,8 +19,9 @@ from m3c_md.arrays import FloatArray, IntArray
 from m3c_md.frames.windows import equally_spaced
 from m3c_md.matching import same_states
 from m3c_md.search.local_search import SearchSettings
-from m3c_md.search.problem import SearchProblem
+from m3c_md.search.problem import ENOUGH_LATE, STANDARD, SearchProblem
 from m3c_md.search.selection import (
+    INTERVAL,
     LARGEST_ERROR,
     REMEMBERED,
     SAME_DECOMPOSITION,
@@ -42,6 +43,8 @@ N_COMPLETED = 2
 # Candidates whose states may have been forgotten many lag times later, and how many are made of those that have not.
 N_RECALLED = 12
 N_TRIMMED = 2
+# Metrics of kernels for labels that no rule has kept, the widest kernel in each.
+PLAIN_METRICS = (STANDARD, "kinetic")
 # Lower bounds on the labels, as shares of 1/κ, for where labels cannot be held.
 TIGHTER_BALANCE = (0.25, 0.5)
 
@@ -65,6 +68,46 @@ def held_trials(problem: SearchProblem, judged: Sequence[tuple[Trial, Candidate]
         held = Trial(trial.start, labels=trial.labels, least_share=trial.least_share, held=True)
         trials.setdefault(candidate.kernel, []).append(held)
     return trials
+
+
+def labelled_trials(
+    problem: SearchProblem, given: Sequence[tuple[str, IntArray]], judged: Sequence[tuple[Trial, Candidate]], n: int
+) -> Trials:
+    """Trials that hold the labels of a start whose rules lose a state, if these are clearly the most metastable ones.
+
+    A rare state may stay for long, but overlap with large ones in all that a rule of least squares sees of it. Then
+    what rules have kept says nothing about it, its labels do.
+
+    Parameters
+    ----------
+    given : sequence of (str, (n_windows,) array)
+        Names of starts, and their labels of all windows.
+    judged : sequence of (Trial, Candidate)
+    n : int
+        Number of windows of the sample.
+    """
+    windows = problem.data.windows
+    after = np.minimum(np.searchsorted(windows[0], windows[-1]), problem.data.n_windows - 1)
+    first = np.flatnonzero(windows[0, after] == windows[-1])
+    if len(first) < ENOUGH_LATE * problem.data.n_windows:
+        return {}
+    best, best_name, best_labels = max((c.highest for _, c in judged), default=np.inf), "", None
+    for name, labels in given:
+        if np.bincount(labels, minlength=problem.settings.n_states).min() < TINY_STATE:
+            continue
+        states = np.stack([labels[first], labels[after[first]]])
+        metastability, support = support_of_windows(problem, states, problem.weights[first], first)
+        lowest = metastability - INTERVAL * np.nan_to_num(support.error)
+        if lowest > best and not support.error > LARGEST_ERROR:
+            best, best_name, best_labels = lowest, name, labels
+    if best_labels is None:
+        return {}
+    labels = best_labels[equally_spaced(problem.data.n_windows, n)]
+    trial = Trial(f"{best_name} (labels)", labels=labels, least_share=RAREST, held=True)
+    # Sharper metrics hardly see a direction in which a few frames differ.
+    known = [c.kernel for t, c in judged if best_name in (t.start, *t.twins) and c.metric in PLAIN_METRICS]
+    widest = {kernel.metric: kernel for kernel in sorted(known)}
+    return {kernel: [trial] for kernel in widest.values()}
 
 
 def _most_useful_first(problem: SearchProblem, candidates: Sequence[Candidate]) -> list[Candidate]:

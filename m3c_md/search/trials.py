@@ -132,6 +132,18 @@ def labels_of_start(problem: SearchProblem, start: Start, seed: int) -> list[Int
     return shared_starts(start, problem, stream(seed, start))  # type: ignore[arg-type]
 
 
+def trial_name(start: Start, number: int, place: int = 0) -> str:
+    """Name of the trials of a start, by its number; a start may have several sets of labels.
+
+    Examples
+    --------
+    >>> trial_name("lumping", 1), trial_name("lumping", 1, 2)
+    ('lumping', 'lumping 3')
+    """
+    name = start if isinstance(start, str) else f"labels {number}"
+    return name if place == 0 else f"{name} {place + 1}"
+
+
 def first_trials(
     problem: SearchProblem,
     kernels: Sequence[Kernel],
@@ -162,14 +174,14 @@ def first_trials(
         _add(trials[kernel], Trial(name, labels=labels[places], least_share=least))
 
     for number, start, shared in starts:
-        name = start if isinstance(start, str) else f"labels {number}"
+        name = trial_name(start, number)
         for kernel in kernels if name in get_args(BandwidthStart) else ():
             with excused(failures, kernel.bandwidth, name):
                 labels = bandwidth_start(name, problem, kernel, wide, stream(seed, name, *kernel))  # type: ignore[arg-type]
                 add(kernel, name, labels, np.searchsorted(wide, chosen))
         for place, labels in enumerate(shared):
             for kernel in kernels:
-                add(kernel, name if place == 0 else f"{name} {place + 1}", labels, chosen)
+                add(kernel, trial_name(start, number, place), labels, chosen)
     return trials
 
 

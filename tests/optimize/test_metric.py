@@ -24,6 +24,7 @@ from m3c_md.optimize.metric import (
     root_mean_square_distance,
     shared_metric,
     square_root,
+    typical_values,
     with_extent,
 )
 
@@ -286,3 +287,49 @@ class TestExtent:
         metric = Metric("blind", np.array([[0.0], [1.0]]))
         frames = np.column_stack([np.arange(5.0), np.zeros(5)])
         assert with_extent(metric, frames, np.ones(2)) is metric
+
+
+class TestTypicalValues:
+    """A few frames far away decide nothing; a state, however far away and rare, does."""
+
+    frames = memory([0.9, 0.5, 0.0], 3000, seed=4) * [1.0, 1e3, 1e-3] + [0.0, 1e4, 1.0]
+
+    def test_without_outliers_they_are_means_and_spreads_to_the_bit(self) -> None:
+        typical, (mean, spread) = typical_values(self.frames), mean_and_spread(self.frames)
+        np.testing.assert_array_equal(typical.mean, mean)
+        np.testing.assert_array_equal(typical.spread, spread)
+        assert typical.clipped(self.frames) is self.frames
+
+    @pytest.mark.parametrize("n_outliers", [1, 5, 10])
+    @pytest.mark.parametrize("away", [1e2, -1e9])
+    def test_a_few_frames_far_away_leave_units_as_they_were(self, n_outliers: int, away: float) -> None:
+        spoilt = self.frames.copy()
+        spoilt[np.arange(n_outliers) * 97, 1] += 1e3 * away
+        assert mean_and_spread(spoilt)[1][1] > 2.0 * mean_and_spread(self.frames)[1][1]
+        typical, (mean, spread) = typical_values(spoilt), mean_and_spread(self.frames)
+        assert_allclose(typical.spread, spread, rtol=0.05)
+        assert (np.abs(typical.mean - mean) < 0.05 * spread).all()
+        clipped = typical.clipped(spoilt)
+        assert np.abs(clipped[:, 1] - mean[1]).max() < 5.0 * spread[1]
+        np.testing.assert_array_equal(clipped[:, [0, 2]], spoilt[:, [0, 2]])
+        np.testing.assert_array_equal(clipped[1], spoilt[1])
+
+    def test_a_state_of_a_percent_is_no_outlier(self) -> None:
+        apart = self.frames.copy()
+        apart[:30, 0] += 1e3
+        np.testing.assert_array_equal(typical_values(apart).spread, mean_and_spread(apart)[1])
+
+    def test_a_column_that_is_constant_but_for_a_few_frames_keeps_them(self) -> None:
+        flag = np.zeros((2000, 1))
+        flag[5:8] = 1.0
+        np.testing.assert_array_equal(typical_values(flag).spread, mean_and_spread(flag)[1])
+
+    def test_slow_directions_are_those_without_the_outliers(self) -> None:
+        spoilt = self.frames.copy()
+        spoilt[[100, 900], 0] = 1e7
+        first = np.arange(len(spoilt) - 1)
+        one, other = (
+            lagged_moments(x, first, first + 1, typical_values(x).spread).slow_directions[0]
+            for x in (self.frames, spoilt)
+        )
+        assert_allclose(other, one, atol=0.02)

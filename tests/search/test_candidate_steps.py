@@ -16,7 +16,7 @@ from m3c_md.search.rungs import ALL, RUNGS, rung_sizes
 from m3c_md.search.selection import SAME_KEPT, choose
 from m3c_md.search.steps import TRIAL_GAP, SearchOptions, _balanced_start, optimise_kernel
 from m3c_md.search.trials import Trial
-from tests.search._data import N_CANDIDATE_WINDOWS, candidate, problem_of, switching
+from tests.search._data import N_CANDIDATE_WINDOWS, candidate, problem_of, search, switching
 
 # With a balance of 1 %, a state of half as many frames is rare, and better than none.
 FINE, RARE, EMPTY = (0.3, 0.3, 0.4), (0.5, 0.494, 0.006), (0.5, 0.5, 0.0)
@@ -119,6 +119,28 @@ class TestFinish:
         assert winner is None
         assert polished == names[:MOST_POLISHED]
         assert sorted(ended) == names
+
+
+def test_where_all_else_has_lost_a_state_the_safest_of_those_not_needed_is_tried(problem, monkeypatch):
+    """Better ones had a state of a few windows; states of the last are all large."""
+    names = [f"{i}" for i in range(MOST_POLISHED + 2)]
+    alive = [candidate(name, 1.0, 0.1, populations=RARE) for name in names[:-1]] + [candidate(names[-1], 1.0, 0.9)]
+    ends = {**dict.fromkeys(names, EMPTY), names[-1]: FINE}
+    polished = []
+
+    def polish(self, one):
+        polished.append(one.start)
+        return replace(one, populations=np.array(ends[one.start]))
+
+    monkeypatch.setattr(Search, "_explored", lambda self: alive)
+    monkeypatch.setattr(Search, "_in_need", lambda self, found: False)
+    monkeypatch.setattr(Search, "_climbed", lambda self, found: list(found))
+    monkeypatch.setattr(Search, "_polished", polish)
+    monkeypatch.setattr(Search, "_rescued", lambda self, found: iter(()))
+    found = search(problem, (1.0,), ("lumping",), selection="class-averaged")
+    assert polished == [*names[:MOST_POLISHED], names[-1]]
+    assert (found[0].start, str(found[0].fate)) == (names[-1], "winner")
+    assert sorted(c.start for c in found) == names
 
 
 class TestChoose:

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from m3c_md.exceptions import SolverError
 from m3c_md.frames.windows import windows_of_trajectories
 from m3c_md.matching import agreement
-from m3c_md.optimize.metric import Metric, lagged_moments, mean_and_spread, root_mean_square_distance
+from m3c_md.optimize.metric import Metric, lagged_moments, root_mean_square_distance, typical_values
 from m3c_md.search import learning
 from m3c_md.search.bandwidth_choice import PLAINER_SCORE, plainest_first
 from m3c_md.search.candidates import Search
@@ -98,7 +98,7 @@ class TestCompeting:
         rng = np.random.default_rng(0)
         low, high = rng.normal(size=(100, 9)), 1e3 + rng.normal(size=(100, 9))
         both = np.concatenate([low, high])
-        found = _late_moments(windows_of_trajectories([low, high], 1, 2), np.ones(9), mean_and_spread(both))
+        found = _late_moments(windows_of_trajectories([low, high], 1, 2), np.ones(9), typical_values(both))
         times = np.concatenate([np.arange(100 - LATE), 100 + np.arange(100 - LATE)])
         expected = lagged_moments(both, times, times + LATE, np.ones(9))
         assert_allclose(found.lagged, expected.lagged)

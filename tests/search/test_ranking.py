@@ -14,7 +14,10 @@ from m3c_md.search.selection import (
     LARGER_ERROR,
     LARGEST_ERROR,
     choose,
+    fleeting,
+    outlasts,
     ranked,
+    remembers,
     same_decomposition,
 )
 from tests.search._data import candidate, problem_of, switching
@@ -80,6 +83,16 @@ def test_states_that_are_all_forgotten_are_compared_at_the_lag_time_alone(proble
     for later, winner in ((1.7, "a"), (1.8, "b")):
         other = lasting(candidate("b", 1.0, 0.2), later + 0.01 * np.array([-2, -1, 0, 1, 2]))
         assert order(problem, first, other)[0] == winner
+
+
+def test_labels_with_next_to_no_memory_outlast_no_states(problem):
+    """What has little to lose has lost little many lag times later: that says nothing against states that live less."""
+    dull = lasting(candidate("dull", 1.0, 0.1, shift=1, quality=1.2), [1.20, 1.21, 1.2, 1.19, 1.2])
+    states = lasting(candidate("states", 1.0, 0.2, quality=2.9), [1.10, 1.11, 1.1, 1.09, 1.1])
+    assert remembers(dull)
+    assert not remembers(dull, states.metastability)
+    assert not outlasts(dull, states)
+    assert fleeting([dull, states]) == set()
 
 
 def test_the_same_states_with_other_borders_are_no_less_lasting(problem):

@@ -21,6 +21,7 @@ from m3c_md.search.rescue import (
     TIGHTER_BALANCE,
     completed_trials,
     held_trials,
+    labelled_trials,
     outdone,
     tighter_trials,
     trimmed_trials,
@@ -84,7 +85,7 @@ def test_what_is_known_of_later_times_counts_more_than_a_state_that_a_rule_has_l
 
 
 def test_where_everything_is_forgotten_later_times_say_nothing(problem):
-    """Slow noise outlives states that are left after a few lag times."""
+    """Slow noise outlives states that are left after a few lag times, and has little to lose."""
 
     def later(name, shift, quality, lasting):
         found = candidate(name, 1.0, 0.5, shift, quality=quality)
@@ -92,7 +93,7 @@ def test_where_everything_is_forgotten_later_times_say_nothing(problem):
 
     given = [later("noise", 0, 1.8, 1.35), later("states", 1, 2.9, 1.3)]
     assert names(held_trials(problem, judged(*given))) == ["states", "noise"]
-    assert names(held_trials(problem, judged(later("noise", 0, 1.8, 1.75), given[1]))) == ["noise", "states"]
+    assert names(held_trials(problem, judged(later("noise", 0, 2.2, 2.0), given[1]))) == ["noise", "states"]
 
 
 class TestCompleted:
@@ -172,6 +173,44 @@ def test_a_start_that_is_clearly_more_metastable_calls_for_help(problem):
     assert not outdone(problem, best, judged(candidate("a", 1.0, 0.9, quality=2.53, error=0.01)))
     lucky = candidate("a", 1.0, 0.9, quality=2.99, error=LARGEST_ERROR)
     assert not outdone(problem, best, judged(lucky))
+
+
+class TestLabelled:
+    """A rule of least squares has lost the rare one of three wells, the labels of a start have it."""
+
+    @staticmethod
+    def case(n_rare, **more):
+        rng = np.random.default_rng(2)
+        wells = np.repeat([0, 1] * 10, 100)
+        for begin in (250, 650, 1050, 1450, 1850):
+            wells[begin : begin + n_rare] = 2
+        frames = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 2.5]])[wells] + 0.4 * rng.normal(size=(len(wells), 2))
+        problem = problem_of([frames], 3, n_features=40, **more)
+        halves = candidate("lumping", 2.0, 0.5, quality=2.1)
+        return problem, wells[:-1], [(Trial("lumping", labels=wells[:-1]), halves)]
+
+    def test_labels_that_are_more_metastable_than_what_rules_have_kept_are_held(self):
+        problem, wells, known = self.case(15)
+        ((kernel, (trial,)),) = labelled_trials(problem, [("lumping", wells)], known, 1999).items()
+        assert (kernel, trial.start, trial.held) == (Kernel(2.0), "lumping (labels)", True)
+        assert_array_equal(trial.labels, wells)
+
+    def test_not_where_rules_have_kept_as_much(self):
+        problem, wells, known = self.case(15)
+        better = [(trial, replace(c, metastability=2.95)) for trial, c in known]
+        assert labelled_trials(problem, [("lumping", wells)], better, 1999) == {}
+
+    def test_not_for_a_state_of_a_handful_of_windows_or_of_one_visit(self):
+        problem, wells, known = self.case(1)
+        assert labelled_trials(problem, [("lumping", wells)], known, 1999) == {}
+        once = np.where(np.arange(1999) < 30, 2, wells % 2)
+        assert labelled_trials(problem, [("lumping", once)], known, 1999) == {}
+
+    def test_not_where_windows_do_not_follow_each_other(self):
+        """Of a thin sample it is not known where its windows go."""
+        problem, wells, known = self.case(15)
+        thin = replace(problem, data=replace(problem.data, windows=problem.data.windows[:, ::3]))
+        assert labelled_trials(thin, [("lumping", wells[::3])], known, 600) == {}
 
 
 class TestTrimmed:
