@@ -31,7 +31,7 @@ from m3c_md.search.selection import (
     remembers,
     same_decomposition,
 )
-from m3c_md.search.splitting import completed_states, populated_states
+from m3c_md.search.splitting import completed_states, populated_numbers, populated_states
 from m3c_md.search.support import support_of_windows
 from m3c_md.search.trials import RAREST, Trial, Trials, stream
 from m3c_md.search.trimming import remembered_states, trimmed_states
@@ -143,9 +143,10 @@ def trimmed_trials(problem: SearchProblem, found: Sequence[Candidate], n_windows
     recalled: list[tuple[float, Candidate, IntArray]] = []
     if pairs is not None:
         for candidate in _different(sorted(known, key=lambda c: -c.support.lasting), N_RECALLED):
-            states = populated_states(sample.scores(candidate), sample.fewest(candidate))
+            scores, fewest = sample.scores(candidate), sample.fewest(candidate)
+            states = populated_states(scores, fewest)
             if states is not None:
-                states, lasting = remembered_states(states, pairs)
+                states, lasting = remembered_states(states, pairs, scores[0, populated_numbers(scores, fewest)])
                 recalled.append((lasting, candidate, states))
     recalled.sort(key=lambda one: -one[0])
     n_last = int(recalled[0][2].max()) + 1 if recalled else 1

@@ -48,11 +48,16 @@ def populated_states(scores: FloatArray, fewest: int) -> IntArray | None:
 
     Windows of states that have fewer go to the next best state.
     """
-    populated = np.flatnonzero(np.bincount(scores[0].argmax(axis=0), minlength=scores.shape[1]) >= fewest)
+    populated = populated_numbers(scores, fewest)
     if len(populated) == 0:
         return None
     states = scores[:, populated].argmax(axis=1)
     return None if np.bincount(states[0], minlength=len(populated)).min() < fewest else np.asarray(states)
+
+
+def populated_numbers(scores: FloatArray, fewest: int) -> IntArray:
+    """Numbers of the states of at least ``fewest`` windows, by their scores (2, n_states, n_windows)."""
+    return np.flatnonzero(np.bincount(scores[0].argmax(axis=0), minlength=scores.shape[1]) >= fewest)
 
 
 def _regrouped(

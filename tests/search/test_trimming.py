@@ -41,6 +41,20 @@ def test_states_that_are_all_forgotten_have_next_to_no_metastability():
     assert remembered_states(states, later(4000))[1] < 1.1
 
 
+@pytest.mark.parametrize(("spread", "n_left"), [(0.1, 4), (1.0, 2)])
+def test_states_that_are_forgotten_but_lie_apart_stay(spread, n_left):
+    """Two pairs of states; within a pair one goes over to the other soon. Without a gap between they are one."""
+    rng = np.random.default_rng(3)
+    pair, member = hidden(20_000, 2, 0.001, rng), hidden(20_000, 2, 0.2, rng)
+    places = np.stack([10.0 * pair, np.where(member == 0, -1.0, 1.0)], axis=1) + spread * rng.normal(size=(20_000, 2))
+    centers = np.array([[10.0 * (k // 2), 2.0 * (k % 2) - 1.0] for k in range(4)])
+    scores = -((places[None] - centers[:, None]) ** 2).sum(axis=2)
+    states = scores.argmax(axis=0)
+    left, _ = remembered_states(np.stack([states, states]), later(len(states)), scores)
+    assert len(np.unique(left)) == n_left
+    assert agreement(left[0], states if n_left == 4 else pair) > 0.99
+
+
 class TestTrimmed:
     rng = np.random.default_rng(1)
     true = hidden(2000, 3, 0.01, rng)
