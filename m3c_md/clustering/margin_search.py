@@ -217,13 +217,14 @@ class MarginEstimator(StateEstimator):
         by_frame = None if weights is None else frame_weights(given, weights, shortest)
         starts = self._checked_starts(searched, shortest)
         metric = checked_metric(self.metric, windows.frames)
+        seek_slow = metric == "auto" and self._lag() > 0
         if metric == "auto" and not enough_to_learn(windows):
             metric = "standard"
         rng, folder = check_random_state(self.random_state), check_checkpoint(checkpoint, self.random_state)
         # One BLAS thread: sums then do not depend on how many there are. Parallel work is done by processes.
         with ProgressCallback(check_progress(self.progress), titled(type(self).__name__), 100) as bar, ONE_BLAS_THREAD:
             problem = self._problem(searched, settings, starts, metric, rng, by_frame)
-            search = self._search(problem, bandwidths, starts, metric, rng, folder, bar)
+            search = self._search(problem, bandwidths, starts, metric, rng, folder, bar, seek_slow)
             candidates, problem = search.run(), search.problem
         notes += uneven_notes(by_frame) + search_notes(problem, candidates, search.failures or [], self._lag())
         model = self._model_of(problem, candidates)
@@ -268,6 +269,7 @@ class MarginEstimator(StateEstimator):
         rng: np.random.Generator,
         folder: Path | None,
         bar: Any,
+        seek_slow: bool,
     ) -> Search:
         """Return a search that is ready to run; ``bar`` is told of its progress."""
         usual = default_bandwidths(problem.data.frames, problem.scale).tolist()
@@ -281,6 +283,7 @@ class MarginEstimator(StateEstimator):
             check_jobs(self.n_jobs),
             self.features,
             metric in ("auto", "learned"),
+            seek_slow,
         )
         if not isinstance(metric, Metric):
             problem = with_competing_metrics(problem, metric, self.features, options.seed)

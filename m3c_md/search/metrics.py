@@ -87,10 +87,12 @@ def _sharper_metrics(problem: SearchProblem) -> list[Metric]:
 
 
 def with_slow_directions(problem: SearchProblem, kind: FeatureKind, seed: int) -> SearchProblem:
-    """Return a problem of few columns with the partitions and metrics that problems of many columns have."""
+    """Return a problem of few columns, or of few windows, with the partitions and metrics that others have."""
     problem = with_slow_spaces(problem, stream(seed, "slow spaces"))
-    for metric in _sharper_metrics(problem):
-        if metric.matrix.any():
+    assert problem.moments is not None
+    kinetic = kinetic_metric("kinetic", problem.moments, 1.0, min(len(problem.scale), MOST_DIRECTIONS))
+    for metric in (kinetic, *_sharper_metrics(problem)):
+        if metric.matrix.any() and metric.name not in problem.metrics:
             problem = with_new_metric(problem, metric, kind, seed)
     return problem
 

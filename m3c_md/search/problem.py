@@ -260,16 +260,15 @@ def _slow_spaces(moments: LaggedMoments, late: LaggedMoments | None) -> list[Met
 
 
 def with_slow_spaces(problem: SearchProblem, rng: np.random.Generator) -> SearchProblem:
-    """Return a problem of few columns with partitions in slow directions, too, as problems of many columns have them.
-
-    Weights of windows stay what they are.
-    """
-    assert problem.moments is not None
-    late = _late_moments(problem.data, problem.scale, typical_values(problem.data.frames))
-    spaces = _slow_spaces(problem.moments, late)
+    """Return a problem that has none with partitions in slow directions; weights of windows stay what they are."""
+    data, typical = problem.data, typical_values(problem.data.frames)
+    moments = problem.moments or lagged_moments(data.frames, data.windows[0], data.windows[-1], problem.scale, typical)
+    late = _late_moments(data, problem.scale, typical)
+    spaces = _slow_spaces(moments, late)
     partitions = [find_microstates(problem.data, space, rng) for space in spaces]
     return replace(
         problem,
+        moments=moments,
         late_moments=late,
         spaces=[*problem.spaces, *spaces],
         partitions=[*problem.partitions, *partitions],

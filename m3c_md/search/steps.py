@@ -62,6 +62,8 @@ class SearchOptions:
         Random features of metrics that are learned.
     learn : bool
         Whether metrics are learned from the best candidates.
+    seek_slow : bool
+        Whether slow directions are sought where they were left out at first and starts are poor.
     """
 
     selection: Selection
@@ -71,6 +73,7 @@ class SearchOptions:
     n_jobs: int | None = None
     kind: FeatureKind = "orthogonal"
     learn: bool = False
+    seek_slow: bool = False
 
 
 def least_squares_of_kernel(

@@ -18,9 +18,9 @@ from m3c_md.search.splitting import all_merged, metastability_of_states
 # systems of which some states are missing (10 and 12 asked for): 0.25 leaves halves of slow noise apart; with 0.5
 # states that are left soon go, too (the soak).
 LEAST_MEMORY = 0.35
-# Frames are between two states if the lead of one over the other is less than this share of the median: 0.15 of those of
-# a state that was cut in two, at least 0.06 in nineteen of twenty. Of states that were merged wrongly two of three had
-# less than this share there (795 merges in 95 random systems).
+# Frames are between two states if the lead of one over the other is less than this share of the median: 0.15 of those
+# of a state that was cut in two, at least 0.06 in nineteen of twenty. Two of three pairs of states that were merged
+# wrongly had less than this share there (795 merges in 95 random systems).
 MIDDLE = 0.3
 LEAST_BETWEEN = 0.02
 # Directions of the largest spread of a state along which its outermost windows may be cut off.

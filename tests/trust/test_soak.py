@@ -89,6 +89,8 @@ FOUND = (
     (62500, 0.90),  # eight wells among seven columns of slow noise: 0.27
     (62456, 0.95),  # three states that live for a few lag times, in 112 columns: 0.65
     (60556, 0.98),  # three states, and one of 0.15 % that overlaps in all but a few directions: 0.75
+    (93460, 0.95),  # five wells in 383 pairs of nine columns: 0.80
+    (92519, 0.90),  # eight states in 1,287 pairs of 64 columns, 99 trajectories: 0.79
     (50594, 0.90),  # four states and a rare one that live for a few lag times, in 109 columns: 0.27
 )
 
