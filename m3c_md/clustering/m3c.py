@@ -79,12 +79,14 @@ class M3C(MarginEstimator):
         Largest relative duality gap of the rule for its labels, on all data. Up to 20,000 transition pairs it is 1e-3
         or less where that takes no more than a few steps.
     scale : "standard" or "none"
-        Whether to divide each column by its standard deviation first.
+        Whether to divide each column by its standard deviation first. A few frames far away from all others (up to ten,
+        or one in a thousand) that have more than half of a column's variance do not count.
     metric : "auto", "standard", "kinetic", "learned", matrix or fitted estimator
         In which coordinates the kernel takes distances. "standard": every column divided by its standard deviation (as
         it is for ``scale="none"``); "kinetic": slow directions count more; "learned": directions learned from the rule
         itself; "auto": all compete, and the plainest that describes the data as well as the best wins (below 1,500
-        pairs, or ten to a column, a metric would be that of chance, and "auto" is "standard"). A matrix
+        pairs, or ten to a column, a metric may be that of chance, and "auto" is "standard" unless nothing comes of
+        that). A matrix
         (n_columns, n_directions), or a fitted linear transformer such as deeptime's TICA, is taken as it is.
         ``model.metric`` has what was taken, ``model.relevance`` how much each column matters.
     random_state : None, int or numpy.random.Generator

@@ -59,6 +59,26 @@ def models() -> dict[str, StateModel]:
     return {name: fit(hidden_markov_wells(300, 3, seed=1).frames) for name, fit in fits(3).items()}
 
 
+@pytest.mark.parametrize("name", ["M3C", "MMC", "KMedoids", "PCCAPlus"])
+@pytest.mark.parametrize("away", [1e3, -1e8])
+def test_a_few_frames_far_away_leave_the_others_in_their_states(name: str, away: float) -> None:
+    """The column that tells the states has an error of a writer in three frames: its unit must not be theirs."""
+    data = hidden_markov_wells(2000, 2, seed=3)
+    spoilt, places = data.frames.copy(), [300, 1000, 1701]
+    spoilt[places, 0] += away
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", M3CWarning)
+        estimators = {
+            "M3C": M3C(2, random_state=0),
+            "MMC": MMC(2, random_state=0),
+            "KMedoids": KMedoids(3, random_state=0),  # a medoid of its own for what is far away
+            "PCCAPlus": PCCAPlus(2, random_state=0),
+        }
+        states = estimators[name].fit_fetch(spoilt).transform(spoilt)
+    others = np.delete(np.arange(2000), places)
+    assert agreement(states[others], data.states[others]) > 0.98
+
+
 def random_frames(seed: int, n_frames: int) -> np.ndarray:
     """In the wells, between them and far away."""
     rng = np.random.default_rng(seed)
