@@ -272,7 +272,7 @@ class MarginEstimator(StateEstimator):
         seek_slow: bool,
     ) -> Search:
         """Return a search that is ready to run; ``bar`` is told of its progress."""
-        usual = default_bandwidths(problem.data.frames, problem.scale).tolist()
+        usual = default_bandwidths(problem.typical.spread, problem.scale).tolist()
         check_widths(bandwidths, usual)
         bandwidths = bandwidths or usual
         options = SearchOptions(

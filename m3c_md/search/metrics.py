@@ -18,7 +18,6 @@ from m3c_md.optimize.metric import (
     kinetic_metric,
     shared_metric,
     square_root,
-    typical_values,
     with_extent,
     with_variance,
 )
@@ -136,7 +135,7 @@ def _covariance(problem: SearchProblem) -> FloatArray:
     """Covariance of the scaled columns, but for a factor; that of the windows where it is known already."""
     if problem.moments is not None:
         return problem.moments.instantaneous
-    frames = typical_values(problem.data.frames).clipped(problem.data.frames)
+    frames = problem.typical.clipped(problem.data.frames)
     return np.atleast_2d(np.cov((frames / problem.scale).T, ddof=0))
 
 
@@ -216,7 +215,7 @@ def exchange_relevance(problem: SearchProblem, candidate: Candidate) -> FloatArr
 
 def sensitivity_of(problem: SearchProblem, winner: Candidate) -> dict[str, Any]:
     """Directions along which the winner's scores change, the unit of each column, and how much each matters."""
-    spread = typical_values(problem.data.frames).spread
+    spread = problem.typical.spread
     # A constant column may change the scores of a rule, but never did.
     of_rule = sensitivity(problem, winner).matrix * spread[:, None]
     directions, sizes, _ = np.linalg.svd(of_rule, full_matrices=False)

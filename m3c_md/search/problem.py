@@ -91,6 +91,8 @@ class SearchProblem:
         Normalised weights of these windows.
     scale : (n_columns,) array
         Columns are divided by this before distances are taken.
+    typical : Typical
+        Means and spreads of the columns, in which a few frames far away do not count.
     metrics : mapping of str to Metric
         Metrics that compete, by name.
     maps : mapping of str to FourierMap
@@ -114,6 +116,7 @@ class SearchProblem:
     data: WindowSet
     weights: FloatArray
     scale: FloatArray
+    typical: Typical
     metrics: Mapping[str, Metric]
     maps: Mapping[str, FourierMap]
     moments: LaggedMoments | None
@@ -196,7 +199,7 @@ def prepare_problem(
     ``kinetic``: whether slow directions of the columns are wanted. ``given``: a metric that takes the place of all.
     """
     typical = typical_values(data.frames)
-    columns = column_scale(data.frames, scale, typical.spread)
+    columns = column_scale(data.frames, scale, typical)
     first = Metric(STANDARD, 1.0 / columns) if given is None else with_extent(given, data.frames, columns)
     # First of all, so that the features depend on nothing but the seed and the number of directions.
     base_map = draw_fourier_map(first.n_directions, n_features, rng, kind=feature_kind)
@@ -228,7 +231,7 @@ def prepare_problem(
         points = joined_slices(data, columns)
         coarse = k_medoids(points, at_most_distinct(points, n_coarse), rng)
     problem = SearchProblem(
-        data, weights, columns, {}, {}, moments, late, spaces, partitions, coarse, settings, source, unrelaxed
+        data, weights, columns, typical, {}, {}, moments, late, spaces, partitions, coarse, settings, source, unrelaxed
     )
     return problem.with_metric(first, base_map)
 
@@ -261,7 +264,7 @@ def _slow_spaces(moments: LaggedMoments, late: LaggedMoments | None) -> list[Met
 
 def with_slow_spaces(problem: SearchProblem, rng: np.random.Generator) -> SearchProblem:
     """Return a problem that has none with partitions in slow directions; weights of windows stay what they are."""
-    data, typical = problem.data, typical_values(problem.data.frames)
+    data, typical = problem.data, problem.typical
     moments = problem.moments or lagged_moments(data.frames, data.windows[0], data.windows[-1], problem.scale, typical)
     late = _late_moments(data, problem.scale, typical)
     spaces = _slow_spaces(moments, late)
@@ -285,27 +288,36 @@ def _ratios_of_block(
     return np.asarray(total, dtype=np.float32)
 
 
-def column_scale(frames: FloatArray, scale: ColumnScale, spread: FloatArray | None = None) -> FloatArray:
+def column_scale(frames: FloatArray, scale: ColumnScale, typical: Typical | None = None) -> FloatArray:
     """Divisors of the columns: ones, or typical standard deviations (one for a constant column).
 
-    ``spread``: standard deviations, where they are known.
+    ``typical``: what is typical of the columns, where that is known.
 
     Examples
     --------
     >>> column_scale(np.array([[0.0, 5.0], [2.0, 5.0]]), "standard").tolist()
     [1.0, 1.0]
     """
+    typical = typical_values(frames) if typical is None else typical
     # Rounding gives equal frames a tiny standard deviation, but never a range.
-    extent = np.ptp(frames, axis=0).max()
-    if extent > 0.0 and not SMALLEST_EXTENT < extent < 1.0 / SMALLEST_EXTENT:
-        raise InputError(f"the columns span up to {extent:.3g}, too extreme to square; change the unit of the features")
-    if not extent > 0.0:
-        raise InputError(
-            f"all {len(frames)} frames are equal, so there is nothing to cluster; check how the features were made"
-        )
-    if scale == "none":
-        return np.ones(frames.shape[1])
-    return divisors(typical_values(frames).spread if spread is None else spread)
+    if not _clearly_varied(typical):
+        extent = np.ptp(frames, axis=0).max()
+        if extent > 0.0 and not SMALLEST_EXTENT < extent < 1.0 / SMALLEST_EXTENT:
+            raise InputError(
+                f"the columns span up to {extent:.3g}, too extreme to square; change the unit of the features"
+            )
+        if not extent > 0.0:
+            raise InputError(
+                f"all {len(frames)} frames are equal, so there is nothing to cluster; check how the features were made"
+            )
+    return np.ones(frames.shape[1]) if scale == "none" else divisors(typical.spread)
+
+
+def _clearly_varied(typical: Typical) -> bool:
+    """Whether frames differ by more than rounding, by numbers that can be squared: no need to look for their range."""
+    spread = float(typical.spread.max())
+    usual = SMALLEST_EXTENT < spread < SMALLEST_EXTENT**-0.5
+    return typical.lowest is None and usual and spread > 1e-6 * float(np.abs(typical.mean).max())
 
 
 def divisors(spread: FloatArray) -> FloatArray:
@@ -319,10 +331,9 @@ def divisors(spread: FloatArray) -> FloatArray:
     return np.where(spread > 1e-12 * spread.max(), spread, 1.0)
 
 
-def default_bandwidths(frames: FloatArray, scale: FloatArray) -> FloatArray:
+def default_bandwidths(spread: FloatArray, scale: FloatArray) -> FloatArray:
     """Bandwidths from 0.18 to 2 times the root mean square distance between frames, half an octave apart."""
-    spread = typical_values(frames).spread / scale
-    return np.asarray(np.array(BANDWIDTH_FACTORS) * np.sqrt(2.0 * (spread**2).sum()))
+    return np.asarray(np.array(BANDWIDTH_FACTORS) * np.sqrt(2.0 * ((spread / scale) ** 2).sum()))
 
 
 def default_n_features(n_columns: int, n_windows: int) -> int:

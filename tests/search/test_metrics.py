@@ -67,7 +67,7 @@ def prepared(frames, kind="orthogonal", *, kinetic=True, n_slices=2, scale="stan
 def judged_wells(problem: SearchProblem, wells, metric=STANDARD):
     """The wells as a start, as least squares judges them, on all windows."""
     trial = Trial("wells", labels=wells[problem.data.windows[0]])
-    bandwidth = float(default_bandwidths(problem.data.frames, problem.scale)[4])
+    bandwidth = float(default_bandwidths(problem.typical.spread, problem.scale)[4])
     chosen, kernel = np.arange(problem.data.n_windows), Kernel(bandwidth, metric)
     return least_squares_of_kernel(problem, kernel, [trial], chosen, "class-averaged", [])
 
@@ -242,7 +242,10 @@ class TestTeaching:
         frames, wells = noisy_wells(20)
         problem = prepared(frames)
         truth = wells[problem.data.windows[0]]
-        options, widths = SearchOptions("class-averaged", 0), default_bandwidths(frames, problem.scale).tolist()
+        options, widths = (
+            SearchOptions("class-averaged", 0),
+            default_bandwidths(problem.typical.spread, problem.scale).tolist(),
+        )
         rough = np.where(np.random.default_rng(1).random(len(truth)) < 0.25, (truth + 1) % 3, truth)
         kernel = Kernel(widths[3])
         judged = self.judge()(problem, {kernel: [Trial("rough", labels=rough)]})

@@ -42,6 +42,14 @@ class TestColumnScale:
         with pytest.raises(InputError, match="all 1000 frames are equal"):
             column_scale(np.full((1000, 2), 0.1), "none")
 
+    @pytest.mark.parametrize("n_outliers", [0, 2])
+    def test_frames_that_are_beyond_squares_are_refused(self, n_outliers):
+        frames = np.random.default_rng(0).normal(size=(1000, 2))
+        frames[:n_outliers, 0] = 1e170
+        frames *= 1.0 if n_outliers else 1e120
+        with pytest.raises(InputError, match="too extreme to square"):
+            column_scale(frames, "standard")
+
 
 class TestDefaultBandwidths:
     def test_multiples_of_the_root_mean_square_distance(self):
@@ -50,15 +58,16 @@ class TestDefaultBandwidths:
         distances = pdist(frames / scale)
         mean_square = 2.0 * (distances**2).sum() / 40**2  # over all ordered pairs, a frame with itself too
         np.testing.assert_allclose(
-            default_bandwidths(frames, scale), np.array(BANDWIDTH_FACTORS) * np.sqrt(mean_square), rtol=1e-12
+            default_bandwidths(frames.std(axis=0), scale),
+            np.array(BANDWIDTH_FACTORS) * np.sqrt(mean_square),
+            rtol=1e-12,
         )
 
-    def test_they_follow_the_units_and_ignore_the_origin(self):
-        frames = np.random.default_rng(0).normal(size=(40, 2))
-        ones = np.ones(2)
-        expected = default_bandwidths(frames, ones)
-        np.testing.assert_allclose(default_bandwidths(50.0 * frames + 9.0, ones), 50.0 * expected)
-        np.testing.assert_allclose(default_bandwidths(50.0 * frames, 50.0 * ones), expected)
+    def test_they_follow_the_units(self):
+        spread, ones = np.array([0.3, 2.0]), np.ones(2)
+        expected = default_bandwidths(spread, ones)
+        np.testing.assert_allclose(default_bandwidths(50.0 * spread, ones), 50.0 * expected)
+        np.testing.assert_allclose(default_bandwidths(50.0 * spread, 50.0 * ones), expected)
 
     def test_they_rise(self):
         assert (np.diff(BANDWIDTH_FACTORS) > 0.0).all()
