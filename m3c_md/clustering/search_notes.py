@@ -59,7 +59,14 @@ def _doubts(winner: Candidate, asked: SearchSettings, lagtime: int) -> list[Note
         notes.append((message, RareStateWarning))
     if winner.held or (winner.least_share is not None and winner.least_share > asked.balance[0]):
         notes.append((_lost_states(winner, asked, lagtime), OverlappingStatesWarning))
-    if not winner.optimum.converged and winner.held:
+    if winner.held and winner.optimum.lower_bound <= 0.0:
+        message = (
+            f"no rule that was found keeps {asked.n_states} states apart, so scores of states without frames were "
+            "raised until each had a few: the rule is not the best one for any labels and has no certificate; ask for "
+            "fewer states, or add data"
+        )
+        notes.append((message, ConvergenceWarning))
+    elif not winner.optimum.converged and winner.held:
         message = (
             f"the rule for the labels of the start was left at a gap of {winner.optimum.gap:.1e}; that matters little "
             "where labels are given; for a smaller gap raise regularization"

@@ -21,6 +21,7 @@ from m3c_md.search.failures import all_failed, excused, failed_starts
 from m3c_md.search.fate import Fate, FateKind
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.metrics import LEARNED
+from m3c_md.search.repopulation import repopulated
 from m3c_md.search.rescue import (
     TIGHTER_BALANCE,
     completed_trials,
@@ -78,6 +79,8 @@ class Search(Exploration):
             self._end([unpolished(c) for c in aside])
         if winner is None and (safest := self._safest()):
             winner = self._finished(safest)
+        if winner is None:
+            winner = self._repopulated()
         if winner is None:
             if any(c.fate.kind is FateKind.FAILED for c in self._ended):
                 raise all_failed(self.failures)
@@ -174,6 +177,19 @@ class Search(Exploration):
         safest = sorted(left, key=lambda c: -c.populations.min())[:MOST_POLISHED]
         self._ended = [c for c in self._ended if not any(c is one for one in safest)]
         return [replace(c, fate=Fate()) for c in safest]
+
+    def _repopulated(self) -> Candidate | None:
+        """The most metastable of some candidates that hold labels, with frames for every state, where all lost one."""
+        held = [c for c in self._ended if c.held and c.fate.kind is FateKind.DEGENERATE]
+        n_windows, selection = self.sizes[-1][0], self.options.selection
+        found: list[Candidate] = []
+        for candidate in sorted(held, key=lambda c: -c.metastability)[:MOST_POLISHED]:
+            with excused(self.failures, candidate.bandwidth, candidate.start):
+                raised = repopulated(self.problem, candidate, selection, n_windows)
+                found += [raised] if raised is not None and self._some_may_win([raised]) else []
+        order = self._ranked(found)
+        self._end([unpolished(c) for c in order[1:]])
+        return order[0].ended(FateKind.WINNER) if order else None
 
     def _dropped(self) -> list[Candidate]:
         """Take back those that were dropped, best first, where solvers failed on better ones."""
