@@ -20,17 +20,22 @@ from m3c_md.search.populations import frame_populations
 from m3c_md.search.problem import SearchProblem
 from m3c_md.search.scores import Selection, states_and_losses
 from m3c_md.search.selection import TINY_STATE, Candidate, judge
-from m3c_md.search.trials import RAREST
+from m3c_md.search.trials import LARGEST_LOOSENED, RAREST
 
 # Raising one state may leave another one short: so many times for each state at most.
 ROUNDS = 20
+# Of the metastability of states that are never left, Q less that of labels without memory, at least this share.
+LEAST_LEFT = 0.1
 
 
 def repopulated(problem: SearchProblem, candidate: Candidate, selection: Selection, n_windows: int) -> Candidate | None:
-    """A candidate with biases by which every state has frames; None where frames do not differ enough for that.
+    """A candidate with biases by which every state has frames; None where that is no answer.
 
-    There is no certificate: biases are not those of the best rule for any labels.
+    It is none where somebody asked for larger states, where frames do not differ enough, or where next to nothing is
+    remembered. There is no certificate: biases are not those of the best rule for any labels.
     """
+    if problem.settings.balance[0] > LARGEST_LOOSENED:
+        return None
     settings = problem.settings.with_least_share(RAREST)
     chosen = equally_spaced(problem.data.n_windows, min(n_windows, problem.data.n_windows))
     blocks = problem.features(candidate.kernel, chosen)
@@ -47,6 +52,8 @@ def repopulated(problem: SearchProblem, candidate: Candidate, selection: Selecti
     optimum = LocalOptimum(rule, labels, objective, 0.0, 1, False, (objective,))
     name = f"{candidate.start} (raised)"
     found = judge(problem, name, candidate.kernel, blocks, optimum, selection, chosen, settings, HELD, seen=seen)
+    if not found.metastability - 1.0 >= LEAST_LEFT * (settings.n_states - 1):
+        return None
     return replace(found, populations=frame_populations(problem, found))
 
 

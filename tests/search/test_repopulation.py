@@ -71,6 +71,17 @@ def test_a_state_without_frames_gets_some_and_the_others_keep_theirs(too_many):
     assert not raised.optimum.converged
 
 
+def test_no_answer_where_nothing_is_remembered_or_larger_states_are_wanted(too_many):
+    problem, _, found = too_many
+    noise = problem_of([np.random.default_rng(0).normal(size=(2000, 2))], 3, starts=("lumping",))
+    everywhere = np.arange(noise.data.n_windows)
+    given = [Trial("any", labels=(noise.data.frames[:-1, 0] > 0.0).astype(int) + (everywhere % 500 == 0), held=True)]
+    ((_, halves),) = least_squares_of_kernel(noise, Kernel(3.0), given, everywhere, "class-averaged", [])
+    assert repopulated(noise, halves, "class-averaged", 20_000) is None
+    larger = replace(problem, settings=replace(problem.settings, balance=(0.1, 0.99)))
+    assert repopulated(larger, found, "class-averaged", 20_000) is None
+
+
 def raised_floor(problem):
     return problem.settings.with_least_share(0.001).floor
 
