@@ -33,7 +33,7 @@ from m3c_md.search.selection import (
 )
 from m3c_md.search.splitting import completed_states, populated_numbers, populated_states
 from m3c_md.search.support import support_of_windows
-from m3c_md.search.trials import RAREST, Trial, Trials, stream
+from m3c_md.search.trials import LARGEST_LOOSENED, RAREST, Trial, Trials, stream
 from m3c_md.search.trimming import remembered_states, trimmed_states
 
 # Starts whose labels are held.
@@ -89,7 +89,7 @@ def labelled_trials(
     windows = problem.data.windows
     after = np.minimum(np.searchsorted(windows[0], windows[-1]), problem.data.n_windows - 1)
     first = np.flatnonzero(windows[0, after] == windows[-1])
-    if len(first) < ENOUGH_LATE * problem.data.n_windows:
+    if len(first) < ENOUGH_LATE * problem.data.n_windows or _wants_large_states(problem):
         return {}
     best, best_name, best_labels = max((c.highest for _, c in judged), default=np.inf), "", None
     for name, labels in given:
@@ -134,9 +134,11 @@ def _most_useful_first(problem: SearchProblem, candidates: Sequence[Candidate]) 
 def trimmed_trials(problem: SearchProblem, found: Sequence[Candidate], n_windows: int) -> Trials:
     """Trials that hold those states of some candidates that last, with next to nothing cut off for the others.
 
-    None where it is not known what lasts, or where most of it has been forgotten: states that are left after a few lag
-    times have, too.
+    None where it is not known what lasts, where most of it has been forgotten (states that are left after a few lag
+    times have, too), or where larger states are wanted.
     """
+    if _wants_large_states(problem):
+        return {}
     sample = _Sample(problem, n_windows)
     pairs = problem.later_windows(sample.chosen)
     known = [c for c in sample.met(found) if not np.isnan(c.support.lasting)]
@@ -179,6 +181,11 @@ def completed_trials(problem: SearchProblem, found: Sequence[Candidate], n_windo
             trial = Trial(f"{candidate.start} (split)", labels=labels, held=True)
             trials.setdefault(candidate.kernel, []).append(trial)
     return trials
+
+
+def _wants_large_states(problem: SearchProblem) -> bool:
+    """Whether somebody asked for states much larger than by default, which are never undercut."""
+    return problem.settings.balance[0] > LARGEST_LOOSENED
 
 
 def _different(candidates: Sequence[Candidate], n_most: int) -> list[Candidate]:

@@ -206,6 +206,10 @@ class TestLabelled:
         once = np.where(np.arange(1999) < 30, 2, wells % 2)
         assert labelled_trials(problem, [("lumping", once)], known, 1999) == {}
 
+    def test_not_where_larger_states_are_wanted(self):
+        problem, wells, known = self.case(15, balance=(0.05, 0.99))
+        assert labelled_trials(problem, [("lumping", wells)], known, 1999) == {}
+
     def test_not_where_windows_do_not_follow_each_other(self):
         """Of a thin sample it is not known where its windows go."""
         problem, wells, known = self.case(15)
@@ -236,6 +240,11 @@ class TestTrimmed:
         assert (trial.start, trial.held) == ("halves (3 of 4 last)", True)
         assert set(trial.labels.tolist()) == {0, 1, 2, 3}
         assert agreement(trial.labels, wells) > 0.98
+
+    def test_nothing_is_made_where_larger_states_are_wanted(self):
+        problem, wells, found = self.with_halves(stay=0.995)
+        larger = replace(problem, settings=replace(problem.settings, balance=(0.05, 0.99)))
+        assert trimmed_trials(larger, [found], len(wells)) == {}
 
     def test_nothing_is_made_of_states_that_are_left_soon(self):
         problem, wells, found = self.with_halves(stay=0.9)
