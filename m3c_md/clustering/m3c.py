@@ -86,9 +86,8 @@ class M3C(MarginEstimator):
         it is for ``scale="none"``); "kinetic": slow directions count more; "learned": directions learned from the rule
         itself; "auto": all compete, and the plainest that describes the data as well as the best wins (below 1,500
         pairs, or ten to a column, a metric may be that of chance, and "auto" is "standard" unless nothing comes of
-        that). A matrix
-        (n_columns, n_directions), or a fitted linear transformer such as deeptime's TICA, is taken as it is.
-        ``model.metric`` has what was taken, ``model.relevance`` how much each column matters.
+        that). A matrix (n_columns, n_directions), or a fitted linear transformer such as deeptime's TICA, is taken as
+        it is. ``model.metric`` has what was taken, ``model.relevance`` how much each column matters.
     random_state : None, int or numpy.random.Generator
         Same number, same answer, whatever the number of processes or threads.
     n_jobs : int, optional

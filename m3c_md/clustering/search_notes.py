@@ -18,6 +18,7 @@ from m3c_md.exceptions import (
 from m3c_md.search.failures import Failure, failed_starts
 from m3c_md.search.local_search import SearchSettings
 from m3c_md.search.problem import SearchProblem
+from m3c_md.search.repopulation import RAISED
 from m3c_md.search.rivals import close_rival, set_aside
 from m3c_md.search.selection import Candidate
 
@@ -59,7 +60,7 @@ def _doubts(winner: Candidate, asked: SearchSettings, lagtime: int) -> list[Note
         notes.append((message, RareStateWarning))
     if winner.held or (winner.least_share is not None and winner.least_share > asked.balance[0]):
         notes.append((_lost_states(winner, asked, lagtime), OverlappingStatesWarning))
-    if winner.held and winner.optimum.lower_bound <= 0.0:
+    if winner.start.endswith(RAISED):
         message = (
             f"no rule that was found keeps {asked.n_states} states apart, so scores of states without frames were "
             "raised until each had a few: the rule is not the best one for any labels and has no certificate; ask for "

@@ -22,6 +22,8 @@ from m3c_md.search.scores import Selection, states_and_losses
 from m3c_md.search.selection import TINY_STATE, Candidate, judge
 from m3c_md.search.trials import LARGEST_LOOSENED, RAREST
 
+# How the names of such candidates end.
+RAISED = "(raised)"
 # Raising one state may leave another one short: so many times for each state at most.
 ROUNDS = 20
 # Of the metastability of states that are never left, Q less that of labels without memory, at least this share.
@@ -50,7 +52,7 @@ def repopulated(problem: SearchProblem, candidate: Candidate, selection: Selecti
     seen = states_and_losses(blocks, rule, labels)
     objective = float(blocks.weights @ seen[1]) + settings.penalty(rule)
     optimum = LocalOptimum(rule, labels, objective, 0.0, 1, False, (objective,))
-    name = f"{candidate.start} (raised)"
+    name = f"{candidate.start} {RAISED}"
     found = judge(problem, name, candidate.kernel, blocks, optimum, selection, chosen, settings, HELD, seen=seen)
     if not found.metastability - 1.0 >= LEAST_LEFT * (settings.n_states - 1):
         return None

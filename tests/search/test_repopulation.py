@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from m3c_md.exceptions import DegenerateSolutionError
+from m3c_md.clustering.search_notes import _doubts
+from m3c_md.exceptions import ConvergenceWarning, DegenerateSolutionError
 from m3c_md.matching import agreement
 from m3c_md.search import candidates as candidates_module
 from m3c_md.search.fate import FateKind
@@ -68,6 +69,9 @@ def test_a_state_without_frames_gets_some_and_the_others_keep_theirs(too_many):
     assert raised.populations.min() >= raised_floor(problem)
     assert agreement(raised.optimum.labels, wells) > 0.95
     assert raised.optimum.gap == 1.0
+    told = {kind: text for text, kind in _doubts(raised, problem.settings, 1)}
+    assert "scores of states without frames were raised" in told[ConvergenceWarning]
+    assert "no certificate" in told[ConvergenceWarning]
     assert not raised.optimum.converged
 
 
